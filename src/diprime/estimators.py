@@ -1,0 +1,535 @@
+"""The scikit-learn face: parameters in, a fitted forest and its ledger out."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from diprime import defaults
+from diprime.budget import Accounting, Ledger, PrivacyWarning, exact_epsilon
+from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric
+from diprime.forest import Forest
+from diprime.histograms import TargetLayout
+from diprime.leaves import plain_means, shrunken_means
+from diprime.parallel import Threads, resolve_n_jobs
+from diprime.randomness import RandomSource
+from diprime.training import Method, Settings, train
+
+METHODS = ("joint", "diprime", "diprime-exp", "diprime-flip", "random")
+MOST_DEPTH = 20
+
+
+def _integer(name: str, value: object, low: int, high: int) -> int | None:
+    if value == "auto" and isinstance(value, str):
+        return None
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
+        raise ValueError(f'{name} must be "auto" or an integer from {low} to {high}, got {value!r}.')
+    return int(value)
+
+
+def _fraction(name: str, value: object, low: int, high: int, *, open_ends: bool) -> Fraction | None:
+    if value == "auto" and isinstance(value, str):
+        return None
+    inside = isinstance(value, numbers.Real) and not isinstance(value, bool) and low <= float(value) <= high
+    if not inside or (open_ends and value in (low, high)):
+        between = f"strictly between {low} and {high}" if open_ends else f"from {low} to {high}"
+        raise ValueError(f'{name} must be "auto" or a number {between}, got {value!r}.')
+    return value if isinstance(value, Fraction) else Fraction(repr(float(value)))  # type: ignore[arg-type]
+
+
+def _choice(name: str, value: object, choices: Sequence[object]) -> Any:
+    if not any(value is c or (type(value) is type(c) and value == c) for c in choices):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    return value
+
+
+class _DiPriMe(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share: everything but the meaning of the target."""
+
+    _task: Literal["classification", "regression"]
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | Literal["infer"] | None = None,
+        *,
+        method: Method = "joint",
+        n_estimators: int | Literal["auto"] = "auto",
+        max_depth: int | Literal["auto"] = "auto",
+        max_features: int | float | Literal["auto", "sqrt", "log2"] | None = "auto",
+        split_share: float | Literal["auto"] = "auto",
+        balance: float | Literal["auto"] = "auto",
+        partition: bool = True,
+        accounting: Accounting = "strict",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.method = method
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.max_features = max_features
+        self.split_share = split_share
+        self.balance = balance
+        self.partition = partition
+        self.accounting = accounting
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.target_tags.required = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    # -- parameters ----------------------------------------------------------------------------------------------------
+
+    def _check_settings(self, n_features: int) -> Settings:
+        method: Method = _choice("method", self.method, METHODS)
+        return Settings(
+            exact_epsilon(self.epsilon),
+            method,
+            _integer("n_estimators", self.n_estimators, 1, 65535),
+            _integer("max_depth", self.max_depth, 1, MOST_DEPTH),
+            self._check_max_features(method, n_features),
+            _fraction("split_share", self.split_share, 0, 1, open_ends=True),
+            _fraction("balance", self.balance, 0, 1000, open_ends=False),
+            _choice("partition", self.partition, (True, False)),
+            _choice("accounting", self.accounting, ("strict", "paper")),
+            bool(self.verbose),
+        )
+
+    def _check_max_features(self, method: Method, n_features: int) -> int:
+        value = self.max_features
+        if isinstance(value, str):
+            if value == "auto":
+                return defaults.max_features(method, n_features)
+            if value in ("sqrt", "log2"):
+                return max(1, int(math.sqrt(n_features) if value == "sqrt" else math.log2(n_features)))
+        elif value is None:
+            return n_features
+        elif isinstance(value, numbers.Integral) and not isinstance(value, bool):
+            if value > n_features:
+                raise ValueError(f"max_features is {value}, but there are only {n_features} features.")
+            if method in ("diprime", "random") and value != 1:
+                raise ValueError(f'max_features must be 1 for method="{method}", which draws a feature at random.')
+            if value >= 1:
+                return int(value)
+        elif isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < value <= 1:
+            return max(1, int(value * n_features))
+        raise ValueError(
+            'max_features must be "auto", "sqrt", "log2", None, an integer from 1 or a fraction of the features '
+            f"in (0, 1], got {value!r}."
+        )
+
+    # -- input ---------------------------------------------------------------------------------------------------------
+
+    def _resolve_domain(self, X: Any, y: Any, ledger: Ledger) -> Domain:
+        if self.domain is None:
+            raise ValueError(
+                f"{type(self).__name__} needs to know what is public about the data: pass "
+                "domain=Domain({'age': Numeric(17, 90), …}, target=…), or domain='infer' to read it from the data, "
+                "which is not private."
+            )
+        wanted = Categorical if self._task == "classification" else Numeric
+        if isinstance(self.domain, str) and self.domain == "infer":
+            if self._task == "classification":
+                check_classification_targets(y)
+            reason = "the domain was inferred from the data, so it tells ranges and levels of single records."
+            self._waive(ledger, reason)
+            return Domain.infer(X, y, self._task)
+        if not isinstance(self.domain, Domain):
+            raise TypeError(f"domain must be a Domain, 'infer' or None, got {type(self.domain).__name__}.")
+        if not isinstance(self.domain.target, wanted):
+            raise ValueError(
+                f"{type(self).__name__} needs a domain whose target is {wanted.__name__}(…), "
+                f"got {type(self.domain.target).__name__}(…)."
+            )
+        if isinstance(self.domain.target, Numeric) and self.domain.target.low is None:
+            raise ValueError("The domain's target needs a range: use Numeric(low, high).")
+        return self.domain
+
+    def _waive(self, ledger: Ledger, reason: str) -> None:
+        ledger.waive(reason)
+        warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=4)
+
+    def _named(self, X: Any, domain: Domain, *, reset: bool) -> Any:
+        """Put the columns of a data frame in the domain's order, and let scikit-learn record or compare their names."""
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame) and set(frame.columns) == set(domain.names):
+            X = frame.select(list(domain.names)).to_native()
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return X
+
+    # -- fit -----------------------------------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        if sample_weight is not None:
+            raise ValueError(
+                f"{type(self).__name__} does not take sample_weight: the noise is calibrated to one record counting "
+                "once, and a weight would break the guarantee of its epsilon."
+            )
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if isinstance(y, np.ndarray):
+            y = column_or_1d(y, warn=True)
+        ledger = Ledger(exact_epsilon(self.epsilon), _choice("accounting", self.accounting, ("strict", "paper")))
+        domain = self._resolve_domain(X, y, ledger)
+        settings = self._check_settings(domain.n_features)
+        if self.random_state is not None:
+            self._waive(ledger, "random_state was set, so whoever knows it can take the noise off the model.")
+        X = self._named(X, domain, reset=True)
+        n_threads = resolve_n_jobs(self.n_jobs)
+        codes = domain.encode(X, n_threads=n_threads)
+        target = domain.encode_target(y)
+        if len(target) != len(codes):
+            sizes = [len(codes), len(target)]
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
+        layout = self._layout(domain)
+        with Threads(n_threads) as threads:
+            structure, leaves = train(
+                codes, target, domain, layout, settings, ledger, RandomSource(self.random_state), threads
+            )
+        if ledger.total != ledger.epsilon:
+            raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
+        if settings.accounting == "paper":
+            warnings.warn(
+                "This fit is not private: accounting='paper' counts less than is spent; it is for comparison with the "
+                "paper's numbers only.",
+                PrivacyWarning,
+                stacklevel=3,
+            )
+            means = plain_means(leaves)
+        else:
+            means = shrunken_means(leaves, of_classes=isinstance(domain.target, Categorical))
+        self.domain_ = domain
+        self.privacy_ = ledger
+        self.forest_ = Forest.of_trees(structure, self._leaf_values(means, domain), leaves.counts)
+
+    def _layout(self, domain: Domain) -> TargetLayout:
+        if isinstance(domain.target, Categorical):
+            return TargetLayout.of_classes(len(domain.target.levels))
+        return TargetLayout.of_number(TARGET_UNITS)
+
+    def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
+        """Turn the means of the leaves' vectors into what the forest predicts."""
+        return means
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def apply(self, X: Any) -> npt.NDArray[np.int32]:
+        """Return the leaf that each row reaches in each tree.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        leaves : ndarray of shape (n, n_trees)
+            The number of the leaf, counted from the left of its tree.
+        """
+        codes = self._encode(X)
+        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
+            return self.forest_.apply(codes, threads)
+
+    def _encode(self, X: Any) -> npt.NDArray[np.uint8]:
+        check_is_fitted(self)
+        X = self._named(X, self.domain_, reset=False)
+        return self.domain_.encode(X, n_threads=resolve_n_jobs(self.n_jobs))
+
+    def _predict_outputs(self, X: Any) -> npt.NDArray[np.float64]:
+        codes = self._encode(X)
+        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
+            return self.forest_.predict(codes, threads)
+
+    @property
+    def feature_importances_(self) -> npt.NDArray[np.float64]:
+        """How much the splits on each feature spread the estimates, computed from released numbers only."""
+        check_is_fitted(self)
+        return self.forest_.importances(self.domain_.n_features)
+
+
+class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
+    """A differentially private forest for classification.
+
+    Parameters
+    ----------
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes of the domain, sorted where they can be.
+
+    Attributes
+    ----------
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from diprime import Categorical, DiPriMeClassifier, Domain, Numeric
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, size=(2000, 2))
+    >>> y = np.where(X[:, 0] > 5, "yes", "no")
+    >>> domain = Domain({"a": Numeric(0, 10), "b": Numeric(0, 10)}, target=Categorical(["no", "yes"]))
+    >>> model = DiPriMeClassifier(epsilon=1.0, domain=domain).fit(X, y)
+    >>> model.predict([[1.0, 1.0], [9.0, 1.0]])
+    array(['no', 'yes'], dtype='<U3')
+    >>> model.privacy_.total
+    Fraction(1, 1)
+    """
+
+    _task = "classification"
+
+    def fit(self, X: Any, y: Any, sample_weight: None = None) -> DiPriMeClassifier:
+        """Learn a forest from records and their classes.
+
+        Rows whose class is missing or not in the domain's list are left out, silently: a message would tell of them.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The records.
+        y : array or column of shape (n,)
+            Their classes.
+        sample_weight : None
+            Refused: a record counts once.
+
+        Returns
+        -------
+        self : DiPriMeClassifier
+            The fitted estimator.
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
+        levels: Sequence[Any] = domain.target.levels  # type: ignore[union-attr]
+        try:
+            order = sorted(range(len(levels)), key=levels.__getitem__)
+        except TypeError:  # classes of types that do not compare stay in the domain's order
+            order = list(range(len(levels)))
+        self.classes_ = _class_array([levels[i] for i in order])
+        return means[..., order]
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the estimated probability of each class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, n_classes)
+            Rows sum to one.
+        """
+        return self._predict_outputs(X)
+
+    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the logarithm of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        classes : ndarray of shape (n,)
+            Entries of ``classes_``.
+        """
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
+    """A differentially private forest for regression.
+
+    Parameters
+    ----------
+
+    Attributes
+    ----------
+
+    Attributes
+    ----------
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from diprime import DiPriMeRegressor, Domain, Numeric
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, size=(2000, 2))
+    >>> domain = Domain({"a": Numeric(0, 10), "b": Numeric(0, 10)}, target=Numeric(0, 10))
+    >>> model = DiPriMeRegressor(epsilon=1.0, domain=domain).fit(X, X[:, 0])
+    >>> model.predict([[1.0, 5.0]])[0] < model.predict([[9.0, 5.0]])[0]
+    np.True_
+    """
+
+    _task = "regression"
+
+    def fit(self, X: Any, y: Any, sample_weight: None = None) -> DiPriMeRegressor:
+        """Learn a forest from records and their targets.
+
+        Targets outside the domain's range are clamped; rows whose target is missing are left out, silently.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The records.
+        y : array or column of shape (n,)
+            Their targets.
+        sample_weight : None
+            Refused: a record counts once.
+
+        Returns
+        -------
+        self : DiPriMeRegressor
+            The fitted estimator.
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
+        target = domain.target
+        assert isinstance(target, Numeric)
+        assert target.low is not None
+        assert target.high is not None
+        return np.asarray(target.low * means[..., :1] + target.high * means[..., 1:])
+
+    def predict(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the estimated target of each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        targets : ndarray of shape (n,)
+            Within the range of the domain's target.
+        """
+        return self._predict_outputs(X)[:, 0]
+
+
+def _class_array(levels: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return classes as an array of their own type, or of objects where they have no common one."""
+    kinds = {bool if isinstance(v, bool) else numbers.Real if isinstance(v, numbers.Real) else type(v) for v in levels}
+    if len(kinds) == 1 and kinds <= {bool, numbers.Real, str}:
+        return np.array(levels)
+    objects = np.empty(len(levels), dtype=object)
+    objects[:] = levels
+    return objects
+
+
+_PARAMETERS = """Parameters
+    ----------
+    epsilon : float, default=1.0
+        The privacy budget of the whole fit: pure epsilon-DP for one record added or removed. ``float("inf")`` fits
+        the non-private counterpart.
+    domain : Domain or "infer"
+        What is public about the data. ``"infer"`` reads it from the data, which is not private, and warns.
+    method : {"joint", "diprime", "diprime-exp", "diprime-flip", "random"}, default="joint"
+        How splits are chosen: by one private selection over all features and thresholds; near the private median of a
+        random feature; among private medians of ``max_features`` features, by the exponential mechanism or by
+        permute-and-flip; or at random, with all of epsilon in the leaves.
+    n_estimators : int or "auto", default="auto"
+        The number of trees. As ``max_depth``, chosen from a private row count if ``"auto"``.
+    max_depth : int or "auto", default="auto"
+        The depth of every tree.
+    max_features : int, float, "sqrt", "log2", None or "auto", default="auto"
+        How many features, drawn at random at each node, a split is chosen from: an integer, a share, or all (None).
+        ``"auto"`` is all for ``"joint"``, one for ``"diprime"`` and ``"random"``, else five.
+    split_share : float or "auto", default="auto"
+        The share of epsilon for the splits; the rest is for the leaves.
+    balance : float or "auto", default="auto"
+        λ of ``"joint"``: what one row of imbalance costs, a squared error of one being one.
+    partition : bool, default=True
+        Whether trees learn from disjoint parts of the rows, each with all of epsilon, or from all rows with an equal
+        share of it.
+    accounting : {"strict", "paper"}, default="strict"
+        ``"paper"`` spends as the DiPriMe paper counts, for comparison only: it is not private.
+    n_jobs : int or None, default=None
+        The number of threads; ``None`` is one for each core. The model does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        A seed makes the fit reproducible and therefore not private. ``None`` takes random bits from the operating
+        system.
+    verbose : int, default=0
+        Whether long fits show a progress bar."""
+
+_ATTRIBUTES = """domain_ : Domain
+        The domain of the fit.
+    privacy_ : Ledger
+        Every charge, the total, and what was waived.
+    forest_ : Forest
+        The released trees.
+    feature_importances_ : ndarray of shape (n_features,)
+        How much the splits on each feature spread the estimates, from released numbers only.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if the fit saw a data frame."""
+
+for _estimator in (DiPriMeClassifier, DiPriMeRegressor):
+    assert _estimator.__doc__
+    _estimator.__doc__ = _estimator.__doc__.replace("PARAMETERS", _PARAMETERS).replace("ATTRIBUTES", _ATTRIBUTES)
+
+
+def merge(models: Sequence[Any]) -> Any:
+    """Put the forests of models that were fitted on disjoint populations together.
+
+    Parameters
+    ----------
+    models : sequence of fitted estimators
+        All classifiers or all regressors, of equal domains. No person may be in the data of two of them.
+
+    Returns
+    -------
+    merged : DiPriMeClassifier or DiPriMeRegressor
+        A model with the trees of all; each tree counts by its released number of records. Its epsilon is the largest of
+        theirs, for one record is in the data of one model only.
+    """
+    models = list(models)
+    if not models:
+        raise ValueError("There is nothing to merge: give at least one fitted model.")
+    first = models[0]
+    for model in models:
+        if not isinstance(model, _DiPriMe):
+            raise TypeError(f"Only DiPriMe estimators can be merged, got {type(model).__name__}.")
+        check_is_fitted(model)
+        if type(model) is not type(first):
+            raise ValueError("A classifier and a regressor cannot be merged.")
+        if model.domain_ != first.domain_:
+            raise ValueError("Models of different domains cannot be merged: fit both with the same Domain.")
+    merged = type(first)(**first.get_params(deep=False))
+    fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}
+    vars(merged).update(fitted)
+    merged.forest_ = Forest.merge([m.forest_ for m in models])
+    merged.privacy_ = Ledger.merge([m.privacy_ for m in models])
+    return merged

@@ -1,0 +1,139 @@
+"""A fitted forest: flat arrays of released numbers, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime.growth import Structure
+from diprime.kernels import walking
+from diprime.parallel import Threads
+
+Floats = npt.NDArray[np.float64]
+ROWS_PER_BLOCK = 256
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Complete binary trees, one after the other.
+
+    Attributes
+    ----------
+    depths : array of shape (n_trees,)
+        Levels of splits of each tree: a tree of depth d has 2^d - 1 splits in heap order and 2^d leaves.
+    features : array of shape (n_splits,)
+        The feature of each split.
+    masks : array of shape (n_splits, 32)
+        Bit ``code`` says whether rows with that code go right.
+    values : array of shape (n_leaves, n_outputs)
+        The estimate of each leaf.
+    counts : array of shape (n_leaves,)
+        The released number of records of each leaf, noise included: it may be negative.
+    """
+
+    depths: npt.NDArray[np.int64]
+    features: npt.NDArray[np.int32]
+    masks: npt.NDArray[np.uint8]
+    values: Floats
+    counts: Floats
+
+    @classmethod
+    def of_trees(cls, structure: Structure, values: Floats, counts: Floats) -> Forest:
+        """Put trees of one depth together."""
+        n_trees, n_leaves, n_outputs = values.shape
+        return cls(
+            np.full(n_trees, n_leaves.bit_length() - 1, dtype=np.int64),
+            np.ascontiguousarray(structure.features.reshape(-1)),
+            np.ascontiguousarray(structure.masks.reshape(-1, 32)),
+            np.ascontiguousarray(values.reshape(-1, n_outputs)),
+            np.ascontiguousarray(counts.reshape(-1)),
+        )
+
+    @classmethod
+    def merge(cls, forests: Sequence[Forest]) -> Forest:
+        """Put the trees of several forests together."""
+        return cls(
+            np.concatenate([f.depths for f in forests]),
+            np.concatenate([f.features for f in forests]),
+            np.concatenate([f.masks for f in forests]),
+            np.concatenate([f.values for f in forests]),
+            np.concatenate([f.counts for f in forests]),
+        )
+
+    @property
+    def n_trees(self) -> int:
+        """The number of trees."""
+        return len(self.depths)
+
+    @property
+    def first_splits(self) -> npt.NDArray[np.int64]:
+        """Where each tree's splits begin, and where the last one's end."""
+        return np.concatenate([[0], np.cumsum((1 << self.depths) - 1)])
+
+    @property
+    def first_leaves(self) -> npt.NDArray[np.int64]:
+        """Where each tree's leaves begin, and where the last one's end."""
+        return np.concatenate([[0], np.cumsum(1 << self.depths)])
+
+    @property
+    def tree_weights(self) -> Floats:
+        """Each tree's weight in a prediction: its released number of records, as a share of all."""
+        sizes = np.maximum(np.add.reduceat(self.counts, self.first_leaves[:-1]), 1.0)
+        return np.asarray(sizes / sizes.sum())
+
+    def apply(self, codes: npt.NDArray[np.uint8], threads: Threads) -> npt.NDArray[np.int32]:
+        """Return the leaf, from the left, that each row reaches in each tree."""
+        leaves = np.empty((len(codes), self.n_trees), dtype=np.int32)
+        first_splits = self.first_splits
+
+        def walk(begin: int, end: int) -> None:
+            nodes = np.empty(ROWS_PER_BLOCK, dtype=np.int32)
+            walking.leaves(
+                codes[begin:end], self.depths, first_splits, self.features, self.masks, nodes, leaves[begin:end]
+            )
+
+        threads.run(walk, len(codes), at_least=ROWS_PER_BLOCK)
+        return leaves
+
+    def predict(self, codes: npt.NDArray[np.uint8], threads: Threads) -> Floats:
+        """Return the mean of the leaf estimates that each row reaches, trees weighted by their size."""
+        n_leaves = np.diff(self.first_leaves)
+        values = self.values * np.repeat(self.tree_weights, n_leaves)[:, None]
+        out = np.zeros((len(codes), values.shape[1]))
+        first_splits, first_leaves = self.first_splits, self.first_leaves
+
+        def walk(begin: int, end: int) -> None:
+            nodes = np.empty(ROWS_PER_BLOCK, dtype=np.int32)
+            walking.predict(
+                codes[begin:end], self.depths, first_splits, first_leaves, self.features, self.masks, values,
+                nodes, out[begin:end],
+            )  # fmt: skip
+
+        threads.run(walk, len(codes), at_least=ROWS_PER_BLOCK)
+        return out
+
+    def importances(self, n_features: int) -> Floats:
+        """Return how much the splits on each feature spread the estimates, from released numbers only, summing to 1."""
+        gains = np.zeros(n_features)
+        for tree, depth in enumerate(self.depths):
+            leaves = slice(*self.first_leaves[tree : tree + 2])
+            counts = np.maximum(self.counts[leaves], 0.0)[:, None]
+            sums = self.values[leaves] * counts
+            features = self.features[slice(*self.first_splits[tree : tree + 2])]
+            for level in range(int(depth) - 1, -1, -1):
+                explained = _between_siblings(counts, sums)
+                np.add.at(gains, features[2**level - 1 : 2 ** (level + 1) - 1], explained)
+                counts, sums = (a.reshape(-1, 2, a.shape[1]).sum(axis=1) for a in (counts, sums))
+        total = gains.sum()
+        return gains / total if total > 0 else gains
+
+
+def _between_siblings(counts: Floats, sums: Floats) -> Floats:
+    """Return the sum of squares between the means of each two siblings, weighted by their counts."""
+    means = sums / np.maximum(counts, 1e-12)
+    left, right = counts[::2, 0], counts[1::2, 0]
+    distance = ((means[::2] - means[1::2]) ** 2).sum(axis=1)
+    return np.asarray(distance * left * right / np.maximum(left + right, 1e-12))

@@ -1,0 +1,262 @@
+"""Sums of private records: a histogram for each node, kept by whoever holds the rows.
+
+Growth asks an engine for histograms and tells it the splits; it never sees a row. Here the engine is this process
+with its threads. All sums are of integers, so they do not depend on how the rows are sharded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime.kernels import histogram
+from diprime.parallel import Threads
+
+Bins = npt.NDArray[np.uint64]
+N_CODES = 256
+CHUNK_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class TargetLayout:
+    """How a target becomes integers: every record contributes a vector of ``n_outputs`` entries that sum to ``units``.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Entries of a record's vector: the classes, or two for a number (v and units - v).
+    units : int
+        What the entries of one record add up to: 1 for classes, a power of two for numbers.
+    shift : int
+        Bits of a bin that hold the sum of values; the count of rows is above them.
+    """
+
+    n_outputs: int
+    units: int
+    shift: int
+
+    @classmethod
+    def of_classes(cls, n_classes: int) -> TargetLayout:
+        """Return the layout of a class: one-hot."""
+        if n_classes > 1000:
+            raise ValueError(f"The target has {n_classes} classes; at most 1000 are supported.")
+        return cls(n_classes, 1, 32)
+
+    @classmethod
+    def of_number(cls, units: int) -> TargetLayout:
+        """Return the layout of a number in [0, units]: the two-class point (units - v, v)."""
+        return cls(2, units, 26 + units.bit_length() - 1)
+
+    @property
+    def n_columns(self) -> int:
+        """Bins a cell needs: one where a vector of two entries follows from the count and one of them."""
+        return 1 if self.n_outputs <= 2 else self.n_outputs
+
+    @property
+    def column_weight(self) -> float:
+        """Weight of a column's S² in the sum of squared errors ½·Σ‖t - t̄‖²: both entries of two vary alike."""
+        return 1.0 if self.n_outputs <= 2 else 0.5
+
+    @property
+    def most_rows(self) -> int:
+        """Rows that a bin can count."""
+        return (1 << min(31, 64 - self.shift)) - 1
+
+    def columns_and_values(
+        self, target: npt.NDArray[np.int32]
+    ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+        """Return the column and the value that each record adds to its bins."""
+        if self.n_columns == 1:
+            return np.zeros(len(target), dtype=np.uint16), target.astype(np.uint16)
+        return target.astype(np.uint16), np.ones(len(target), dtype=np.uint16)
+
+    def vectors(self, bins: Bins) -> npt.NDArray[np.int64]:
+        """Return the sums of the records' vectors from bins whose last axis is the columns."""
+        sums = (bins & np.uint64((1 << self.shift) - 1)).astype(np.int64)
+        if self.n_columns > 1:
+            return np.asarray(sums)
+        rest = (bins >> np.uint64(self.shift)).astype(np.int64) * self.units - sums
+        return np.asarray(np.concatenate([rest, sums], axis=-1)[..., : self.n_outputs])
+
+
+class Engine(Protocol):
+    """Whoever holds the rows. Nodes of a level are numbered from left to right, tree after tree."""
+
+    layout: TargetLayout
+
+    def start(self) -> None:
+        """Put every row at the root of its tree."""
+
+    def chunks(self) -> Iterator[tuple[int, int]]:
+        """Cut the nodes of the level into ranges whose histograms fit in memory together."""
+
+    def histograms(self, begin: int, end: int) -> Bins:
+        """Return the histograms of a chunk, a row each: bin (feature·256 + code)·columns + column."""
+
+    def route(self, features: npt.NDArray[np.int32], masks: npt.NDArray[np.uint8]) -> None:
+        """Send the rows of every node to its children: right, if the bit of their code is set in its mask."""
+
+    def sums(self) -> npt.NDArray[np.int64]:
+        """Return the sum of the records' vectors at every node."""
+
+
+class LocalHistograms:
+    """Rows in this process.
+
+    Parameters
+    ----------
+    codes : array of shape (n, n_features)
+        The encoded features.
+    target : array of shape (n,)
+        The encoded target; rows where it is negative are left out.
+    parts : array of shape (n,)
+        The tree of each row.
+    n_parts : int
+        How many trees share the rows.
+    layout : TargetLayout
+        How the target becomes sums.
+    threads : Threads
+        Who does the work.
+    """
+
+    def __init__(
+        self,
+        codes: npt.NDArray[np.uint8],
+        target: npt.NDArray[np.int32],
+        parts: npt.NDArray[np.uint16],
+        n_parts: int,
+        layout: TargetLayout,
+        threads: Threads,
+    ) -> None:
+        if len(target) > layout.most_rows:
+            raise ValueError(f"There are {len(target)} rows; at most {layout.most_rows} are supported.")
+        self.layout = layout
+        self._threads = threads
+        left_out = np.uint16(n_parts)
+        parts = np.where(target < 0, left_out, parts)
+        sizes = np.bincount(parts, minlength=n_parts)[:n_parts]
+        self._root_bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self._records = np.empty((self._root_bounds[-1], codes.shape[1] + 4), dtype=np.uint8)
+        columns, values = layout.columns_and_values(target)
+        histogram.deal(codes, values, columns, parts, self._root_bounds[:-1].copy(), self._records)
+        self._width = codes.shape[1] * N_CODES * layout.n_columns
+        self._nodes_per_chunk = max(2, CHUNK_BYTES // (8 * self._width) // 2 * 2)
+        self._buffers: list[Bins | None] = [None, None]
+        self.start()
+
+    def start(self) -> None:
+        """Put every row at the root of its tree."""
+        self._bounds = self._root_bounds
+        self._parents: Bins | None = None
+        self._next_parents: Bins | None = None
+
+    def chunks(self) -> Iterator[tuple[int, int]]:
+        """Cut the nodes of the level into ranges whose histograms fit in memory together; siblings stay together."""
+        n_nodes = len(self._bounds) - 1
+        for begin in range(0, n_nodes, self._nodes_per_chunk):
+            yield begin, min(begin + self._nodes_per_chunk, n_nodes)
+
+    def _buffer(self, n_rows: int) -> Bins:
+        """Return memory for ``n_rows`` histograms that does not hold the parents'; it is used again and again."""
+        for i, buffer in enumerate(self._buffers):
+            if buffer is None or self._parents is None or not np.shares_memory(buffer, self._parents):
+                if buffer is None or len(buffer) < n_rows:
+                    self._buffers[i] = buffer = np.empty((n_rows, self._width), dtype=np.uint64)
+                return buffer
+        raise AssertionError("one of two buffers is always free")
+
+    def histograms(self, begin: int, end: int) -> Bins:
+        """Return the histograms of a chunk: counted, or the parent's less the sibling's for the larger of two."""
+        bins = self._buffer(end - begin + self._threads.n)
+        first, last = self._bounds[begin:end], self._bounds[begin + 1 : end + 1]
+        if self._parents is None:
+            self._count(first, last, np.arange(end - begin), end - begin, bins)
+        else:
+            n_pairs = (end - begin) // 2
+            size = last - first
+            smaller = 2 * np.arange(n_pairs) + (size[1::2] < size[::2])
+            larger = smaller ^ 1
+            self._count(first[smaller], last[smaller], smaller, end - begin, bins)
+            rows = begin // 2 + np.arange(n_pairs)
+            parents = self._parents
+
+            def subtract(a: int, b: int) -> None:
+                histogram.subtract(parents, rows[a:b], smaller[a:b], larger[a:b], bins)
+
+            self._threads.run(subtract, n_pairs)
+        whole_level = end - begin == len(self._bounds) - 1
+        self._next_parents = bins[: end - begin] if whole_level else None
+        return bins[: end - begin]
+
+    def _count(
+        self,
+        first: npt.NDArray[np.int64],
+        last: npt.NDArray[np.int64],
+        slots: npt.NDArray[np.int64],
+        n_slots: int,
+        bins: Bins,
+    ) -> None:
+        """Count segments of rows into slots, the same number of rows to each thread.
+
+        A segment that two threads share is counted in its slot by the first and in a spare slot by the second, which
+        is then added.
+        """
+        sizes = last - first
+        ahead = np.concatenate([[0], np.cumsum(sizes)])  # rows of the segments before
+        n_shards = max(1, min(self._threads.n, int(ahead[-1]) // 4096))
+        cuts = np.linspace(0, ahead[-1], n_shards + 1).astype(np.int64)
+        shared: list[tuple[int, int]] = []
+
+        def count(shard: int, _: int) -> None:
+            low, high = cuts[shard], cuts[shard + 1]
+            a = int(np.searchsorted(ahead[:-1], low, side="left"))
+            if a == len(sizes) or ahead[a] > low:
+                a -= 1
+            b = int(np.searchsorted(ahead[:-1], high, side="left")) if shard + 1 < n_shards else len(sizes)
+            begins = first[a:b] + np.maximum(low - ahead[a:b], 0)
+            ends = np.minimum(last[a:b], first[a:b] + (high - ahead[a:b]))
+            into = slots[a:b].copy()
+            if ahead[a] < low:
+                shared.append((int(into[0]), n_slots + shard))
+                into[0] = n_slots + shard
+            histogram.accumulate(self._records, begins, ends, into, self.layout.n_columns, self.layout.shift, bins)
+
+        self._threads.run_between(count, list(range(n_shards + 1)))
+        for slot, spare in shared:
+            bins[slot] += bins[spare]
+
+    def route(self, features: npt.NDArray[np.int32], masks: npt.NDArray[np.uint8]) -> None:
+        """Send the rows of every node to its children."""
+        n_nodes = len(features)
+        first, last = self._bounds[:-1].copy(), self._bounds[1:].copy()
+        middles = np.empty(n_nodes, dtype=np.int64)
+
+        def partition(a: int, b: int) -> None:
+            histogram.partition(self._records, first[a:b], last[a:b], features[a:b], masks[a:b], middles[a:b])
+
+        self._threads.run_between(partition, self._even_bounds())
+        bounds = np.empty(2 * n_nodes + 1, dtype=np.int64)
+        bounds[0::2] = self._bounds
+        bounds[1::2] = middles
+        self._bounds = bounds
+        self._parents, self._next_parents = self._next_parents, None
+
+    def _even_bounds(self) -> list[int]:
+        """Return node numbers that cut the level into shards of about as many rows."""
+        rows = np.linspace(0, self._bounds[-1], self._threads.n + 1)[1:-1]
+        return [0, *np.searchsorted(self._bounds[:-1], rows).tolist(), len(self._bounds) - 1]
+
+    def sums(self) -> npt.NDArray[np.int64]:
+        """Return the sum of the records' vectors at every node."""
+        first, last = self._bounds[:-1].copy(), self._bounds[1:].copy()
+        bins = np.zeros((len(first), self.layout.n_columns), dtype=np.uint64)
+
+        def add_up(a: int, b: int) -> None:
+            histogram.add_up(self._records, first[a:b], last[a:b], self.layout.shift, bins[a:b])
+
+        self._threads.run_between(add_up, self._even_bounds())
+        return self.layout.vectors(bins)

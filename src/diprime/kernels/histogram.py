@@ -1,0 +1,153 @@
+"""Rows to sums: accumulate histograms, sort rows into children, add up leaves.
+
+A row in growth is one *record* of bytes: a code for each feature, then the target as two bytes of value and two of
+column (low byte first). Records move from node to node, so that every pass reads memory in order.
+
+A *bin* is one 64-bit sum: the count of rows in the bits from ``shift`` up, the sum of their values below. Adding to a
+bin keeps both exact as long as the count stays below 2^(64-shift) and the sum below 2^shift, which histograms.py
+guarantees for the largest number of rows accepted.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from diprime.kernels import _shim as cython
+
+
+def deal(
+    codes: cython.const[cython.uchar][:, ::1],
+    values: cython.const[cython.ushort][::1],
+    columns: cython.const[cython.ushort][::1],
+    parts: cython.const[cython.ushort][::1],
+    ends: cython.longlong[::1],
+    records: cython.uchar[:, ::1],
+) -> None:
+    """Write each row's record at the end of its part; a row whose part is beyond ``ends`` is left out.
+
+    ``ends[p]`` is where part p begins, and afterwards where it ends.
+    """
+    n_features: cython.Py_ssize_t = codes.shape[1]
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    to: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(parts.shape[0]):
+            if parts[i] < ends.shape[0]:
+                to = ends[parts[i]]
+                ends[parts[i]] = to + 1
+                for j in range(n_features):
+                    records[to, j] = codes[i, j]
+                records[to, n_features] = values[i] & 255
+                records[to, n_features + 1] = values[i] >> 8
+                records[to, n_features + 2] = columns[i] & 255
+                records[to, n_features + 3] = columns[i] >> 8
+
+
+def accumulate(
+    records: cython.const[cython.uchar][:, ::1],
+    begins: cython.const[cython.longlong][::1],
+    ends: cython.const[cython.longlong][::1],
+    slots: cython.const[cython.longlong][::1],
+    n_columns: cython.Py_ssize_t,
+    shift: cython.Py_ssize_t,
+    bins: cython.ulonglong[:, ::1],
+) -> None:
+    """Set each segment's slot to the histogram of its records: bin (feature·256 + code)·columns + column."""
+    n_features: cython.Py_ssize_t = records.shape[1] - 4
+    step: cython.Py_ssize_t = 256 * n_columns
+    one: cython.ulonglong = 1
+    amount: cython.ulonglong
+    column: cython.Py_ssize_t
+    segment: cython.Py_ssize_t
+    slot: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    one <<= shift
+    with cython.nogil:
+        for segment in range(begins.shape[0]):
+            slot = slots[segment]
+            for j in range(bins.shape[1]):
+                bins[slot, j] = 0
+            for i in range(begins[segment], ends[segment]):
+                amount = one + records[i, n_features] + 256 * records[i, n_features + 1]
+                column = records[i, n_features + 2] + 256 * records[i, n_features + 3]
+                for j in range(n_features):
+                    bins[slot, j * step + records[i, j] * n_columns + column] += amount
+
+
+def subtract(
+    parents: cython.const[cython.ulonglong][:, ::1],
+    rows: cython.const[cython.longlong][::1],
+    smaller: cython.const[cython.longlong][::1],
+    larger: cython.const[cython.longlong][::1],
+    bins: cython.ulonglong[:, ::1],
+) -> None:
+    """Set the larger child's histogram to the parent's less the smaller child's: exact, for sums of integers."""
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(rows.shape[0]):
+            for j in range(bins.shape[1]):
+                bins[larger[i], j] = parents[rows[i], j] - bins[smaller[i], j]
+
+
+def partition(
+    records: cython.uchar[:, ::1],
+    begins: cython.const[cython.longlong][::1],
+    ends: cython.const[cython.longlong][::1],
+    features: cython.const[cython.int][::1],
+    masks: cython.const[cython.uchar][:, ::1],
+    middles: cython.longlong[::1],
+) -> None:
+    """Sort the records of each node in place: those of its left child first; ``middles`` is where the right begins.
+
+    Bit ``code`` of a node's mask says whether a row with that code goes right. The order of rows within a node is of
+    no consequence: all that is ever formed of them are sums.
+    """
+    width: cython.Py_ssize_t = records.shape[1]
+    node: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    front: cython.Py_ssize_t
+    back: cython.Py_ssize_t
+    feature: cython.Py_ssize_t
+    code: cython.Py_ssize_t
+    byte: cython.uchar
+    with cython.nogil:
+        for node in range(begins.shape[0]):
+            feature = features[node]
+            front = begins[node]
+            back = ends[node]
+            while front < back:
+                code = records[front, feature]
+                if (masks[node, code >> 3] >> (code & 7)) & 1 == 0:
+                    front += 1
+                    continue
+                back -= 1
+                for j in range(width):
+                    byte = records[front, j]
+                    records[front, j] = records[back, j]
+                    records[back, j] = byte
+            middles[node] = front
+
+
+def add_up(
+    records: cython.const[cython.uchar][:, ::1],
+    begins: cython.const[cython.longlong][::1],
+    ends: cython.const[cython.longlong][::1],
+    shift: cython.Py_ssize_t,
+    bins: cython.ulonglong[:, ::1],
+) -> None:
+    """Add the records of each node to its bins, one for each column."""
+    n_features: cython.Py_ssize_t = records.shape[1] - 4
+    one: cython.ulonglong = 1
+    node: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    column: cython.Py_ssize_t
+    one <<= shift
+    with cython.nogil:
+        for node in range(begins.shape[0]):
+            for i in range(begins[node], ends[node]):
+                column = records[i, n_features + 2] + 256 * records[i, n_features + 3]
+                bins[node, column] += one + records[i, n_features] + 256 * records[i, n_features + 1]

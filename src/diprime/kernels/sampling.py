@@ -1,0 +1,330 @@
+"""Random bits and exact draws from them: ChaCha20, uniform, exponential mechanism, permute-and-flip, Laplace.
+
+Every function here works on integers alone. A stream is a row of ``STREAM_WORDS`` 32-bit words: the 16 words of
+ChaCha20's input block (constants, key, block counter, nonce), the 16 words of its last output block, and the number
+of output words already used. Nothing but :mod:`diprime.randomness` makes streams.
+"""
+
+# The interpreted form is the reference: it runs on memoryviews, whose items are Python integers that never wrap and
+# whose assignment raises where a value does not fit. That is why 32-bit sums are masked where C would wrap by itself.
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from diprime.kernels import _shim as cython
+
+WORD_MASK = cython.declare(cython.uint, 0xFFFFFFFF)
+POSITION = cython.declare(cython.Py_ssize_t, 32)
+ABSENT_COST = cython.declare(cython.longlong, 1 << 62)
+# The number of visits after which Laplace noise counts as saturated is chosen by the caller; see mechanisms.py.
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _quarter_round(
+    s: cython.uint[:], a: cython.Py_ssize_t, b: cython.Py_ssize_t, c: cython.Py_ssize_t, d: cython.Py_ssize_t
+) -> cython.void:
+    w: cython.uint = s[a]
+    x: cython.uint = s[b]
+    y: cython.uint = s[c]
+    z: cython.uint = s[d]
+    w = (w + x) & WORD_MASK
+    z ^= w
+    z = ((z << 16) | (z >> 16)) & WORD_MASK
+    y = (y + z) & WORD_MASK
+    x ^= y
+    x = ((x << 12) | (x >> 20)) & WORD_MASK
+    w = (w + x) & WORD_MASK
+    z ^= w
+    z = ((z << 8) | (z >> 24)) & WORD_MASK
+    y = (y + z) & WORD_MASK
+    x ^= y
+    x = ((x << 7) | (x >> 25)) & WORD_MASK
+    s[a] = w
+    s[b] = x
+    s[c] = y
+    s[d] = z
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _next_block(s: cython.uint[:]) -> cython.void:
+    i: cython.Py_ssize_t
+    for i in range(16):
+        s[16 + i] = s[i]
+    for i in range(10):
+        _quarter_round(s, 16, 20, 24, 28)
+        _quarter_round(s, 17, 21, 25, 29)
+        _quarter_round(s, 18, 22, 26, 30)
+        _quarter_round(s, 19, 23, 27, 31)
+        _quarter_round(s, 16, 21, 26, 31)
+        _quarter_round(s, 17, 22, 27, 28)
+        _quarter_round(s, 18, 23, 24, 29)
+        _quarter_round(s, 19, 20, 25, 30)
+    for i in range(16):
+        s[16 + i] = (s[16 + i] + s[i]) & WORD_MASK
+    s[12] = (s[12] + 1) & WORD_MASK  # 2^32 blocks of 64 bytes a stream: no draw comes near
+    s[POSITION] = 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _next_word(s: cython.uint[:]) -> cython.uint:
+    if s[POSITION] >= 16:
+        _next_block(s)
+    position: cython.Py_ssize_t = s[POSITION]
+    s[POSITION] = position + 1
+    return s[16 + position]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _below(s: cython.uint[:], bound: cython.ulonglong) -> cython.ulonglong:
+    """Draw an integer below bound, each with the same probability: enough bits, again where they reach the bound."""
+    mask: cython.ulonglong = bound - 1
+    draw: cython.ulonglong
+    mask |= mask >> 1
+    mask |= mask >> 2
+    mask |= mask >> 4
+    mask |= mask >> 8
+    mask |= mask >> 16
+    mask |= mask >> 32
+    while True:
+        draw = _next_word(s)
+        if mask > WORD_MASK:
+            draw = (draw << 32) | _next_word(s)
+        draw &= mask
+        if draw < bound:
+            return draw
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _bernoulli_exp(s: cython.uint[:], numerator: cython.ulonglong, denominator: cython.ulonglong) -> cython.bint:
+    """Return true with probability exp(-numerator/denominator), numerator <= denominator.
+
+    Canonne, Kamath and Steinke (2020), algorithm 1: the first k at which a coin of bias g/k fails is odd with
+    probability exp(-g). A coin of bias g/k is a coin of bias g and one of bias 1/k, so no product can overflow.
+    """
+    k: cython.ulonglong = 1
+    while _below(s, denominator) < numerator and _below(s, k) == 0:
+        k += 1
+    return k % 2 == 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _laplace(
+    s: cython.uint[:],
+    numerator: cython.ulonglong,
+    denominator: cython.ulonglong,
+    most_wholes: cython.ulonglong,
+    saturated: cython.longlong,
+) -> cython.longlong:
+    """Draw discrete Laplace noise of scale numerator/denominator: Canonne, Kamath and Steinke (2020), algorithm 2."""
+    part: cython.ulonglong
+    wholes: cython.ulonglong
+    magnitude: cython.longlong
+    negative: cython.bint
+    while True:
+        part = _below(s, numerator)
+        if not _bernoulli_exp(s, part, numerator):
+            continue
+        wholes = 0
+        while wholes < most_wholes and _bernoulli_exp(s, 1, 1):
+            wholes += 1
+        if wholes == most_wholes:
+            magnitude = saturated
+        else:
+            magnitude = (part + numerator * wholes) // denominator
+        negative = _next_word(s) & 1
+        if negative and magnitude == 0:
+            continue
+        return -magnitude if negative else magnitude
+
+
+def draw_words(stream: cython.uint[::1], out: cython.uint[::1]) -> None:
+    """Fill ``out`` with the stream's next words."""
+    i: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(out.shape[0]):
+            out[i] = _next_word(stream)
+
+
+def draw_below(stream: cython.uint[::1], bound: cython.ulonglong, out: cython.ulonglong[::1]) -> None:
+    """Fill ``out`` with independent uniform integers below ``bound``."""
+    i: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(out.shape[0]):
+            out[i] = _below(stream, bound)
+
+
+def draw_parts(stream: cython.uint[::1], n_parts: cython.uint, parts: cython.ushort[::1]) -> None:
+    """Fill ``parts`` with independent uniform integers below ``n_parts`` <= 65536, as many to a word as fit."""
+    bits: cython.uint = 0
+    mask: cython.uint
+    word: cython.uint = 0
+    left: cython.uint = 0
+    i: cython.Py_ssize_t = 0
+    while (1 << bits) < n_parts:
+        bits += 1
+    mask = (1 << bits) - 1
+    with cython.nogil:
+        while i < parts.shape[0]:
+            if left < bits or left == 0:
+                word = _next_word(stream)
+                left = 32
+            parts[i] = word & mask
+            word >>= bits
+            left -= bits
+            if parts[i] < n_parts:
+                i += 1
+
+
+def draw_laplace(
+    streams: cython.uint[:, ::1],
+    numerator: cython.ulonglong,
+    denominator: cython.ulonglong,
+    most_wholes: cython.ulonglong,
+    saturated: cython.longlong,
+    out: cython.longlong[:, ::1],
+) -> None:
+    """Fill row i of ``out`` with discrete Laplace noise of scale numerator/denominator from stream i."""
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(out.shape[0]):
+            for j in range(out.shape[1]):
+                out[i, j] = _laplace(streams[i], numerator, denominator, most_wholes, saturated)
+
+
+def fill_table(factor_high: cython.ulonglong, factor_low: cython.ulonglong, table: cython.ulonglong[::1]) -> int:
+    """Fill W[k+1] = max(1, ceil(W[k]·factor/2^60)) from W[0]; return the length up to where W stays constant.
+
+    The factor is ``factor_high·2^30 + factor_low`` < 2^60 and W[0] <= 2^46, so the product has up to 106 bits; it is
+    formed from halves, and any bit shifted out rounds the result up.
+    """
+    k: cython.Py_ssize_t
+    half_mask: cython.ulonglong = (1 << 30) - 1
+    high: cython.ulonglong
+    low: cython.ulonglong
+    cross: cython.ulonglong
+    rest: cython.ulonglong
+    carried: cython.ulonglong
+    weight: cython.ulonglong
+    length: cython.Py_ssize_t = table.shape[0]
+    with cython.nogil:
+        for k in range(1, table.shape[0]):
+            high = table[k - 1] >> 24
+            low = table[k - 1] & 0xFFFFFF
+            cross = high * factor_low
+            rest = ((cross & 63) << 24) + low * factor_low
+            carried = (cross >> 6) + (rest >> 30)
+            cross = high * factor_high
+            carried += ((cross & 63) << 24) + low * factor_high
+            weight = (cross >> 6) + (carried >> 30)
+            if (carried & half_mask) != 0 or (rest & half_mask) != 0:
+                weight += 1
+            if weight == table[k - 1] or weight == 0:
+                length = k
+                break
+            table[k] = weight
+    return length
+
+
+def exponential(
+    costs: cython.const[cython.longlong][:, ::1],
+    table: cython.const[cython.ulonglong][::1],
+    streams: cython.uint[:, ::1],
+    sums: cython.ulonglong[::1],
+    picks: cython.longlong[::1],
+) -> None:
+    """For each row of costs pick candidate s with probability W[c(s) - min c]/total; -1 where all are absent.
+
+    ``sums`` is scratch: the weights are added up by chunks of 256 candidates, so that only one is searched.
+    """
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    chunk: cython.Py_ssize_t
+    width: cython.Py_ssize_t = costs.shape[1]
+    n_chunks: cython.Py_ssize_t = (width + 255) // 256
+    index: cython.longlong
+    least: cython.longlong
+    last: cython.longlong = table.shape[0] - 1
+    total: cython.ulonglong
+    draw: cython.ulonglong
+    with cython.nogil:
+        for i in range(costs.shape[0]):
+            picks[i] = -1
+            least = ABSENT_COST
+            for j in range(width):
+                least = min(least, costs[i, j])
+            if least == ABSENT_COST:
+                continue
+            total = 0
+            for chunk in range(n_chunks):
+                sums[chunk] = 0
+                for j in range(256 * chunk, min(256 * chunk + 256, width)):
+                    index = costs[i, j]
+                    if index != ABSENT_COST:
+                        sums[chunk] += table[min(index - least, last)]
+                total += sums[chunk]
+            draw = _below(streams[i], total)
+            chunk = 0
+            while draw >= sums[chunk]:
+                draw -= sums[chunk]
+                chunk += 1
+            for j in range(256 * chunk, min(256 * chunk + 256, width)):
+                index = costs[i, j]
+                if index != ABSENT_COST:
+                    if draw < table[min(index - least, last)]:
+                        picks[i] = j
+                        break
+                    draw -= table[min(index - least, last)]
+
+
+def permute_and_flip(
+    costs: cython.longlong[:, ::1],
+    table: cython.const[cython.ulonglong][::1],
+    streams: cython.uint[:, ::1],
+    order: cython.longlong[::1],
+    picks: cython.longlong[::1],
+) -> None:
+    """For each row visit the candidates in random order; the first to win a coin of bias W[c(s) - min c]/W[0] is it."""
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    left: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    candidate: cython.longlong
+    index: cython.longlong
+    least: cython.longlong
+    last: cython.longlong = table.shape[0] - 1
+    with cython.nogil:
+        for i in range(costs.shape[0]):
+            least = ABSENT_COST
+            left = 0
+            for j in range(costs.shape[1]):
+                if costs[i, j] != ABSENT_COST:
+                    order[left] = j
+                    left += 1
+                    least = min(least, costs[i, j])
+            picks[i] = -1
+            while left > 0:
+                at = _below(streams[i], left)
+                candidate = order[at]
+                left -= 1
+                order[at] = order[left]
+                index = costs[i, candidate] - least
+                if _below(streams[i], table[0]) < table[index if index < last else last]:
+                    picks[i] = candidate
+                    break

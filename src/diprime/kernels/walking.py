@@ -1,0 +1,97 @@
+"""Codes to leaves: walk rows down complete binary trees.
+
+A tree of depth d has its 2^d - 1 splits in heap order (the children of node i are 2i + 1 and 2i + 2) and 2^d leaves.
+Bit ``code`` of a split's 32-byte mask says whether a row with that code goes right, whatever the kind of feature.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from diprime.kernels import _shim as cython
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _walk(
+    codes: cython.const[cython.uchar][:, ::1],
+    begin: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    depth: cython.Py_ssize_t,
+    first_split: cython.Py_ssize_t,
+    features: cython.const[cython.int][::1],
+    masks: cython.const[cython.uchar][:, ::1],
+    nodes: cython.int[::1],
+) -> cython.void:
+    """Set ``nodes[i]`` to the leaf of row begin + i, level by level for the whole block, so that rows overlap."""
+    i: cython.Py_ssize_t
+    _: cython.Py_ssize_t
+    split: cython.Py_ssize_t
+    code: cython.Py_ssize_t
+    for i in range(end - begin):
+        nodes[i] = 0
+    for _ in range(depth):
+        for i in range(end - begin):
+            split = first_split + nodes[i]
+            code = codes[begin + i, features[split]]
+            nodes[i] = 2 * nodes[i] + 1 + ((masks[split, code >> 3] >> (code & 7)) & 1)
+    for i in range(end - begin):
+        nodes[i] -= (1 << depth) - 1
+
+
+def leaves(
+    codes: cython.const[cython.uchar][:, ::1],
+    depths: cython.const[cython.longlong][::1],
+    first_splits: cython.const[cython.longlong][::1],
+    features: cython.const[cython.int][::1],
+    masks: cython.const[cython.uchar][:, ::1],
+    nodes: cython.int[::1],
+    out: cython.int[:, ::1],
+) -> None:
+    """Set ``out[i, t]`` to the leaf that row i reaches in tree t; ``nodes`` is scratch for a block of rows."""
+    i: cython.Py_ssize_t
+    tree: cython.Py_ssize_t
+    size: cython.Py_ssize_t = nodes.shape[0]
+    block: cython.Py_ssize_t
+    begin: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    with cython.nogil:
+        for block in range((codes.shape[0] + size - 1) // size):
+            begin = block * size
+            end = min(begin + size, codes.shape[0])
+            for tree in range(depths.shape[0]):
+                _walk(codes, begin, end, depths[tree], first_splits[tree], features, masks, nodes)
+                for i in range(end - begin):
+                    out[begin + i, tree] = nodes[i]
+
+
+def predict(
+    codes: cython.const[cython.uchar][:, ::1],
+    depths: cython.const[cython.longlong][::1],
+    first_splits: cython.const[cython.longlong][::1],
+    first_leaves: cython.const[cython.longlong][::1],
+    features: cython.const[cython.int][::1],
+    masks: cython.const[cython.uchar][:, ::1],
+    values: cython.const[cython.double][:, ::1],
+    nodes: cython.int[::1],
+    out: cython.double[:, ::1],
+) -> None:
+    """Add to ``out[i]`` the values of the leaves that row i reaches, tree after tree."""
+    i: cython.Py_ssize_t
+    tree: cython.Py_ssize_t
+    size: cython.Py_ssize_t = nodes.shape[0]
+    block: cython.Py_ssize_t
+    begin: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    output: cython.Py_ssize_t
+    with cython.nogil:
+        for block in range((codes.shape[0] + size - 1) // size):
+            begin = block * size
+            end = min(begin + size, codes.shape[0])
+            for tree in range(depths.shape[0]):
+                _walk(codes, begin, end, depths[tree], first_splits[tree], features, masks, nodes)
+                for i in range(end - begin):
+                    for output in range(out.shape[1]):
+                        out[begin + i, output] += values[first_leaves[tree] + nodes[i], output]

@@ -1,0 +1,120 @@
+"""Leaves: one noisy release of their sums, then estimates that know how large the noise is.
+
+Only :func:`release` touches private numbers. Everything after it is post-processing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime.budget import Charge, Epsilon, Ledger
+from diprime.histograms import TargetLayout
+from diprime.mechanisms import discrete_laplace, laplace_variance
+from diprime.randomness import RandomSource
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LeafSums:
+    """Released sums of the leaves, in units of one record.
+
+    Attributes
+    ----------
+    sums : array of shape (n_trees, n_leaves, n_outputs)
+        Noisy sums of the records' vectors, each scaled to sum 1.
+    counts : array of shape (n_trees, n_leaves)
+        Numbers of records: the sums over the outputs, or exact ones in the paper's accounting of regression.
+    noise_variance : float
+        The variance of the noise in each entry of ``sums``.
+    """
+
+    sums: Floats
+    counts: Floats
+    noise_variance: float
+
+
+def charge_leaves(ledger: Ledger, layout: TargetLayout, epsilon: Epsilon, composition: str, times: int) -> None:
+    """Charge the leaves of a forest."""
+    bound = f"L1 sensitivity {layout.units}"
+    ledger.charge(Charge("leaf sums", "discrete Laplace", bound, epsilon, times, composition))
+
+
+def release(
+    sums: npt.NDArray[np.int64], layout: TargetLayout, epsilon: Epsilon, source: RandomSource, *, exact_counts: bool
+) -> LeafSums:
+    """Release the sums of all leaves of trees, which :func:`charge_leaves` has paid for.
+
+    One record is in one leaf of a tree, and changes its vector by exactly ``layout.units`` in L1 norm, so all leaves of
+    the tree together are epsilon-DP. ``exact_counts`` is the paper's leaf for regression, noise on the sum alone and
+    the true count beside it, and not private.
+
+    Parameters
+    ----------
+    sums : array of shape (n_trees, n_leaves, n_outputs)
+        The true sums.
+    """
+    n_trees, n_leaves, n_outputs = sums.shape
+    streams = source.streams(n_trees * n_leaves)
+    noisy = discrete_laplace(sums.reshape(-1, n_outputs), epsilon, layout.units, streams).reshape(sums.shape)
+    if exact_counts:
+        noisy[..., 0] = sums.sum(axis=-1) - noisy[..., 1]
+    scaled = noisy / layout.units
+    variance = laplace_variance(epsilon, layout.units) / layout.units**2
+    return LeafSums(scaled, scaled.sum(axis=-1), variance)
+
+
+def plain_means(leaves: LeafSums) -> Floats:
+    """Return each leaf's mean as the paper has it: noisy sums over counts, clamped; uniform where nothing is left."""
+    counts = leaves.counts[..., None]
+    return _to_simplex(np.divide(leaves.sums, counts, out=np.zeros_like(leaves.sums), where=counts > 0))
+
+
+def shrunken_means(leaves: LeafSums, *, of_classes: bool) -> Floats:
+    """Return each leaf's mean, shrunk along its path by what the noise has left of it.
+
+    The sums of an inner node are those of its leaves, with as many times their noise. From the root down, a node's
+    estimate is its parent's, moved towards its own mean by the weight τ²/(τ² + v): v is the variance of its own mean,
+    from the known noise and from sampling, τ² the spread of true means around their parents, estimated
+    over all the nodes of a level of all trees by what is left of the observed spread when v is taken off.
+
+    ``of_classes`` says that the targets of single rows vary as p(1 - p), as classes do. Numbers vary far less; for
+    them the spread among the nodes of the level stands in for the spread within.
+    """
+    n_trees, n_leaves, n_outputs = leaves.sums.shape
+    depth = n_leaves.bit_length() - 1
+    pooled = leaves.sums.sum(axis=(0, 1))
+    start = _to_simplex(pooled / max(pooled.sum(), 1.0))
+    means = np.broadcast_to(start, (n_trees, 1, n_outputs))
+    for level in range(depth + 1):
+        n_nodes = 2**level
+        sums = leaves.sums.reshape(n_trees, n_nodes, -1, n_outputs).sum(axis=2)
+        counts = np.maximum(leaves.counts.reshape(n_trees, n_nodes, -1).sum(axis=2), 1e-9)[..., None]
+        noise = leaves.noise_variance * (n_leaves // n_nodes)
+        parents = np.repeat(means, 2, axis=1) if level else means
+        own = _to_simplex(sums / counts)
+        # Each entry's error, with the count's own noise in the quotient: Var[S̃/ñ] ≈ σ²·((1 - p)² + (C - 1)·p²)/n².
+        noise_of_mean = noise * ((1 - parents) ** 2 + (n_outputs - 1) * parents**2) / counts**2
+        squares = (own - parents) ** 2
+        row_variance = parents * (1 - parents)
+        trust = counts / (counts + noise / np.maximum(row_variance * counts, 1e-12))
+        variance = noise_of_mean + (row_variance / counts if of_classes else 0.0)
+        excess = float(np.sum(trust * (squares - variance)) / np.sum(trust))
+        spread = max(excess, 0.0)
+        if not of_classes:
+            variance = variance + spread / counts
+        weight = np.divide(spread, spread + variance, out=np.zeros_like(variance), where=spread + variance > 0)
+        if level == 0:
+            weight = np.ones_like(weight) if n_trees == 1 else weight
+        means = _to_simplex(parents + weight.mean(axis=-1, keepdims=True) * (own - parents))
+    return np.asarray(means)
+
+
+def _to_simplex(means: Floats) -> Floats:
+    clipped = np.clip(means, 0, 1)
+    total = clipped.sum(axis=-1, keepdims=True)
+    uniform = np.full_like(clipped, 1 / clipped.shape[-1])
+    return np.asarray(np.divide(clipped, total, out=uniform, where=total > 0))

@@ -1,0 +1,112 @@
+"""One fit, from codes to released sums: plan the budget, charge it, spend it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime import defaults
+from diprime.budget import Accounting, Charge, Epsilon, Ledger, share_of
+from diprime.domain import Categorical, Domain
+from diprime.growth import Structure, charge_levels, grow
+from diprime.histograms import LocalHistograms, TargetLayout
+from diprime.leaves import LeafSums, charge_leaves, release
+from diprime.mechanisms import Rule, discrete_laplace
+from diprime.parallel import Threads
+from diprime.progress import Progress
+from diprime.randomness import RandomSource, deal_parts
+from diprime.splitters import Families, JointSplitter, MedianSplitter, Splitter
+
+Method = Literal["joint", "diprime", "diprime-exp", "diprime-flip", "random"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked parameters of a fit; None stands for "auto"."""
+
+    epsilon: Epsilon
+    method: Method
+    n_estimators: int | None
+    max_depth: int | None
+    max_features: int
+    split_share: Fraction | None
+    balance: Fraction | None
+    partition: bool
+    accounting: Accounting
+    verbose: bool
+
+
+def make_splitter(domain: Domain, layout: TargetLayout, settings: Settings, source: RandomSource) -> Splitter:
+    """Return the way of choosing splits that the settings name."""
+    families = Families.draw(domain, source)
+    if settings.method == "joint":
+        balance = settings.balance
+        if balance is None:
+            classification = isinstance(domain.target, Categorical)
+            balance = defaults.balance(classification=classification, epsilon=settings.epsilon)
+        return JointSplitter(domain, layout, families, settings.max_features, balance)
+    rule: Rule = "permute-and-flip" if settings.method == "diprime-flip" else "exponential"
+    return MedianSplitter(
+        domain,
+        layout,
+        families,
+        settings.max_features,
+        rule,
+        strict=settings.accounting == "strict",
+        looks_at_data=settings.method != "random",
+    )
+
+
+def train(
+    codes: npt.NDArray[np.uint8],
+    target: npt.NDArray[np.int32],
+    domain: Domain,
+    layout: TargetLayout,
+    settings: Settings,
+    ledger: Ledger,
+    source: RandomSource,
+    threads: Threads,
+) -> tuple[Structure, LeafSums]:
+    """Spend the budget: everything private that a fit reads, it reads here, after its charge."""
+    left = settings.epsilon
+    n_trees, depth = settings.n_estimators, settings.max_depth
+    if n_trees is None or depth is None:
+        of_count = share_of(settings.epsilon, defaults.ROW_COUNT_SHARE)
+        left = share_of(settings.epsilon, 1 - defaults.ROW_COUNT_SHARE)
+        ledger.charge(Charge("row count", "discrete Laplace", "L1 sensitivity 1", of_count))
+        count = np.array([[np.count_nonzero(target >= 0)]], dtype=np.int64)
+        rows = int(discrete_laplace(count, of_count, 1, source.streams(1))[0, 0])
+        n_trees = defaults.n_estimators(rows, settings.epsilon) if n_trees is None else n_trees
+        depth = defaults.max_depth(rows, settings.epsilon, n_trees) if depth is None else depth
+    splitter = make_splitter(domain, layout, settings, source)
+    share = settings.split_share or defaults.SPLIT_SHARE
+    share = share if splitter.looks_at_data else Fraction(0)
+    if settings.partition:
+        n_rounds, n_together = 1, n_trees
+        composition = "trees, and nodes of a level, hold disjoint records: it counts once"
+    else:
+        n_rounds, n_together = n_trees, 1
+        composition = "every tree sees all records: it counts once a tree"
+    of_tree = left / n_rounds
+    epsilons = [share_of(of_tree, share) / depth] * depth
+    of_leaves = share_of(of_tree, 1 - share)
+    charge_levels(ledger, splitter, epsilons, composition, n_rounds)
+    charge_leaves(ledger, layout, of_leaves, composition, n_rounds)
+
+    paper = settings.accounting == "paper"
+    parts = deal_parts(len(codes), n_together, source, threads, equal=paper)
+    engine = LocalHistograms(codes, target, parts, n_together, layout, threads)
+    progress = Progress(depth * n_rounds, shown=settings.verbose)
+    structures, sums = [], []
+    for _ in range(n_rounds):
+        structures.append(grow(engine, splitter, domain, n_together, epsilons, source, threads, progress.advance))
+        sums.append(engine.sums().reshape(n_together, 2**depth, -1))
+    structure = Structure(
+        np.concatenate([s.features for s in structures]), np.concatenate([s.masks for s in structures])
+    )
+    exact_counts = paper and not isinstance(domain.target, Categorical)
+    return structure, release(np.concatenate(sums), layout, of_leaves, source, exact_counts=exact_counts)
