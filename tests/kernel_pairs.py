@@ -1,9 +1,12 @@
 """Every kernel twice: compiled, and as the Python that it is written in."""
 
-import importlib
+import ast
 import importlib.util
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 import diprime.kernels
 from diprime.kernels import Interpreted
@@ -14,12 +17,67 @@ def compiled(name: str) -> Any:
     return getattr(diprime.kernels, name)
 
 
+class _CheckedDivision(ast.NodeTransformer):
+    """Send every ``//`` and ``%`` through a function that refuses what C and Python round differently."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.op, (ast.FloorDiv, ast.Mod)):
+            return node
+        name = "_floor_divide" if isinstance(node.op, ast.FloorDiv) else "_modulo"
+        call = ast.Call(ast.Name(name, ast.Load()), [node.left, node.right], [])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        assert not isinstance(node.op, (ast.FloorDiv, ast.Mod)), "write it out: x = x // y"
+        self.generic_visit(node)
+        return node
+
+
+def _floor_divide(a: int, b: int) -> int:
+    assert a >= 0, "kernels divide as C does, which differs from Python below zero"
+    assert b > 0
+    return a // b
+
+
+def _modulo(a: int, b: int) -> int:
+    assert a >= 0, "kernels divide as C does, which differs from Python below zero"
+    assert b > 0
+    return a % b
+
+
 def interpreted(name: str) -> Any:
-    """Return the kernel module run as Python, whatever was compiled; it takes arrays like the compiled one."""
+    """Return the kernel module run as Python, whatever was compiled; it takes arrays like the compiled one.
+
+    Its divisions are checked: a negative operand, which C rounds towards zero, is an error.
+    """
     path = Path(diprime.kernels.__file__).with_name(f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"interpreted_{name}", path)
     assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module: ModuleType = importlib.util.module_from_spec(spec)
+    vars(module).update(_floor_divide=_floor_divide, _modulo=_modulo)
+    tree = _CheckedDivision().visit(ast.parse(path.read_text(encoding="utf-8")))
+    exec(compile(tree, str(path), "exec"), vars(module))
     return Interpreted(module)
+
+
+class Both:
+    """A kernel whose calls run compiled and interpreted, on copies, and must leave the same arrays behind."""
+
+    def __init__(self, name: str) -> None:
+        self.compiled = compiled(name)
+        self.interpreted = interpreted(name)
+
+    def __call__(self, function: str, *arguments: Any) -> Any:
+        """Return the arguments as the call left them, and what it returned; the arguments given stay as they are."""
+        after = []
+        for kernel in (self.compiled, self.interpreted):
+            copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
+            result = getattr(kernel, function)(*copies)
+            after.append((copies, result))
+        (first, result), (second, other) = after
+        assert result == other
+        for a, b in zip(first, second, strict=True):
+            if isinstance(a, np.ndarray):
+                np.testing.assert_array_equal(a, b, strict=True)
+        return first, result

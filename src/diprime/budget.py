@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import numbers
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -25,18 +27,13 @@ def exact_epsilon(epsilon: object) -> Epsilon:
     >>> exact_epsilon(0.1)
     Fraction(1, 10)
     """
-    if isinstance(epsilon, Fraction):
-        exact: Epsilon = epsilon
-    elif isinstance(epsilon, bool) or (not isinstance(epsilon, (int, float)) and not hasattr(epsilon, "__float__")):
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (numbers.Real, Decimal)):
         raise TypeError(f"epsilon must be a positive number, got {epsilon!r}.")
-    else:
-        number = float(epsilon)
-        if math.isnan(number) or number <= 0:
-            raise ValueError(f"epsilon must be a positive number, got {epsilon!r}; use float('inf') for no privacy.")
-        exact = math.inf if math.isinf(number) else Fraction(repr(number))
-    if exact <= 0:
+    if epsilon != epsilon or epsilon <= 0:
         raise ValueError(f"epsilon must be a positive number, got {epsilon!r}; use float('inf') for no privacy.")
-    return exact
+    if isinstance(epsilon, numbers.Rational):
+        return Fraction(int(epsilon.numerator), int(epsilon.denominator))
+    return math.inf if math.isinf(epsilon) else Fraction(str(epsilon))
 
 
 def share_of(epsilon: Epsilon, share: Fraction) -> Epsilon:
@@ -113,6 +110,10 @@ class Ledger:
     waivers: list[str] = field(default_factory=list)
     merged: list[Ledger] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.epsilon, Fraction):
+            self.epsilon = exact_epsilon(self.epsilon)
+
     @classmethod
     def merge(cls, ledgers: Sequence[Ledger]) -> Ledger:
         """Return the ledger of models on disjoint populations: one record is in one of them, so the largest counts."""
@@ -141,6 +142,8 @@ class Ledger:
 
     def charge(self, charge: Charge) -> None:
         """Record a release before it is made; refuse one that the budget does not cover."""
+        if charge.total < 0:
+            raise ValueError(f"A charge cannot be negative: {charge.what} costs {_text(charge.total)}.")
         if self.total + charge.total > self.epsilon:
             raise ValueError(
                 f"The budget of epsilon = {_text(self.epsilon)} does not cover {charge.what}: "

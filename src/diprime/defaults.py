@@ -24,7 +24,7 @@ def information(rows: int, epsilon: Epsilon) -> float:
 def n_estimators(rows: int, epsilon: Epsilon) -> int:
     """Return the number of trees: one where records are few, more where each tree can still afford its depth."""
     signal = information(rows, epsilon)
-    return 1 if signal < 20_000 else 2 if signal < 100_000 else 4
+    return 1 if signal < 200_000 else 2 if signal < 500_000 else 4
 
 
 def max_depth(rows: int, epsilon: Epsilon, n_trees: int) -> int:
@@ -37,7 +37,7 @@ def balance(*, classification: bool, epsilon: Epsilon) -> Fraction:
     """Return λ of the joint cost."""
     if epsilon == math.inf:
         return Fraction(0)
-    return Fraction(1, 100) if classification else Fraction(1, 20)
+    return Fraction(1, 100) if classification else Fraction(1, 50)
 
 
 def max_features(method: str, n_features: int) -> int:

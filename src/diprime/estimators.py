@@ -13,8 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime import defaults
@@ -32,7 +31,7 @@ MOST_DEPTH = 20
 
 
 def _integer(name: str, value: object, low: int, high: int) -> int | None:
-    if value == "auto" and isinstance(value, str):
+    if isinstance(value, str) and value == "auto":
         return None
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
         raise ValueError(f'{name} must be "auto" or an integer from {low} to {high}, got {value!r}.')
@@ -40,7 +39,7 @@ def _integer(name: str, value: object, low: int, high: int) -> int | None:
 
 
 def _fraction(name: str, value: object, low: int, high: int, *, open_ends: bool) -> Fraction | None:
-    if value == "auto" and isinstance(value, str):
+    if isinstance(value, str) and value == "auto":
         return None
     inside = isinstance(value, numbers.Real) and not isinstance(value, bool) and low <= float(value) <= high
     if not inside or (open_ends and value in (low, high)):
@@ -50,7 +49,9 @@ def _fraction(name: str, value: object, low: int, high: int, *, open_ends: bool)
 
 
 def _choice(name: str, value: object, choices: Sequence[object]) -> Any:
-    if not any(value is c or (type(value) is type(c) and value == c) for c in choices):
+    if isinstance(value, np.generic):  # as a grid search over an array of values gives them
+        value = value.item()
+    if not any(type(value) is type(c) and value == c for c in choices):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
     return value
 
@@ -118,108 +119,111 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
         )
 
     def _check_max_features(self, method: Method, n_features: int) -> int:
-        value = self.max_features
-        if isinstance(value, str):
+        value, n = self.max_features, 0
+        if value is None:
+            n = n_features
+        elif isinstance(value, str):
             if value == "auto":
-                return defaults.max_features(method, n_features)
-            if value in ("sqrt", "log2"):
-                return max(1, int(math.sqrt(n_features) if value == "sqrt" else math.log2(n_features)))
-        elif value is None:
-            return n_features
+                n = defaults.max_features(method, n_features)
+            elif value in ("sqrt", "log2"):
+                n = max(1, int(math.sqrt(n_features) if value == "sqrt" else math.log2(n_features)))
         elif isinstance(value, numbers.Integral) and not isinstance(value, bool):
-            if value > n_features:
-                raise ValueError(f"max_features is {value}, but there are only {n_features} features.")
-            if method in ("diprime", "random") and value != 1:
-                raise ValueError(f'max_features must be 1 for method="{method}", which draws a feature at random.')
-            if value >= 1:
-                return int(value)
+            n = int(value)
         elif isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < value <= 1:
-            return max(1, int(value * n_features))
-        raise ValueError(
-            'max_features must be "auto", "sqrt", "log2", None, an integer from 1 or a fraction of the features '
-            f"in (0, 1], got {value!r}."
-        )
+            n = max(1, int(value * n_features))
+        if n < 1:
+            raise ValueError(
+                'max_features must be "auto", "sqrt", "log2", None, an integer from 1 or a fraction of the features '
+                f"in (0, 1], got {value!r}."
+            )
+        if n > n_features:
+            raise ValueError(f"max_features is {n}, but there are only {n_features} features.")
+        if n > 1 and method in ("diprime", "random"):
+            raise ValueError(f'max_features must be 1 for method="{method}", which draws a feature at random.')
+        return n
 
     # -- input ---------------------------------------------------------------------------------------------------------
 
-    def _resolve_domain(self, X: Any, y: Any, ledger: Ledger) -> Domain:
+    def _resolve_domain(self, X: Any, y: Any) -> Domain:
         if self.domain is None:
             raise ValueError(
                 f"{type(self).__name__} needs to know what is public about the data: pass "
                 "domain=Domain({'age': Numeric(17, 90), …}, target=…), or domain='infer' to read it from the data, "
                 "which is not private."
             )
-        wanted = Categorical if self._task == "classification" else Numeric
         if isinstance(self.domain, str) and self.domain == "infer":
-            if self._task == "classification":
-                check_classification_targets(y)
-            reason = "the domain was inferred from the data, so it tells ranges and levels of single records."
-            self._waive(ledger, reason)
-            return Domain.infer(X, y, self._task)
+            domain = Domain.infer(X, y, self._task)
+            if isinstance(domain.target, Categorical) and any(
+                isinstance(level, float) and not level.is_integer() for level in domain.target.levels
+            ):
+                raise ValueError("Unknown label type: y is continuous; give classes, or list them in a Domain.")
+            return domain
         if not isinstance(self.domain, Domain):
-            raise TypeError(f"domain must be a Domain, 'infer' or None, got {type(self.domain).__name__}.")
+            raise TypeError(f"domain must be a Domain, 'infer' or None, got {self.domain!r}.")
+        wanted = Categorical if self._task == "classification" else Numeric
         if not isinstance(self.domain.target, wanted):
             raise ValueError(
                 f"{type(self).__name__} needs a domain whose target is {wanted.__name__}(…), "
                 f"got {type(self.domain.target).__name__}(…)."
             )
-        if isinstance(self.domain.target, Numeric) and self.domain.target.low is None:
-            raise ValueError("The domain's target needs a range: use Numeric(low, high).")
         return self.domain
 
-    def _waive(self, ledger: Ledger, reason: str) -> None:
-        ledger.waive(reason)
-        warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=4)
-
-    def _named(self, X: Any, domain: Domain, *, reset: bool) -> Any:
-        """Put the columns of a data frame in the domain's order, and let scikit-learn record or compare their names."""
+    def _name_columns(self, X: Any, domain: Domain, *, reset: bool) -> None:
+        """Let scikit-learn record or compare the number and the names of the columns, put in the domain's order."""
+        columns: Any = np.empty((0, domain.n_features))
         frame = nw.from_native(X, eager_only=True, pass_through=True)
-        if isinstance(frame, nw.DataFrame) and set(frame.columns) == set(domain.names):
-            X = frame.select(list(domain.names)).to_native()
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        return X
+        if isinstance(frame, nw.DataFrame):  # no row is needed to compare names
+            names = domain.names if set(frame.columns) == set(domain.names) else []  # pandas has other names than text
+            columns = (frame.head(0).select(*names) if names else frame.head(0)).to_native()
+        validate_data(self, columns, reset=reset, skip_check_array=True)
 
     # -- fit -----------------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        if sample_weight is not None:
-            raise ValueError(
-                f"{type(self).__name__} does not take sample_weight: the noise is calibrated to one record counting "
-                "once, and a weight would break the guarantee of its epsilon."
-            )
+    def _fit(self, X: Any, y: Any, refused: dict[str, Any]) -> None:
+        for name, value in refused.items():
+            if name != "sample_weight":
+                raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}")
+            if value is not None:
+                raise ValueError(
+                    f"{type(self).__name__} does not take sample_weight: the noise is calibrated to one record "
+                    "counting once, and a weight would break the guarantee of its epsilon."
+                )
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        if isinstance(y, np.ndarray):
-            y = column_or_1d(y, warn=True)
-        ledger = Ledger(exact_epsilon(self.epsilon), _choice("accounting", self.accounting, ("strict", "paper")))
-        domain = self._resolve_domain(X, y, ledger)
+        if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+            message = "A column-vector y was passed when a 1d array was expected; give for example y.ravel()."
+            warnings.warn(message, DataConversionWarning, stacklevel=3)
+        domain = self._resolve_domain(X, y)
         settings = self._check_settings(domain.n_features)
+        ledger = Ledger(settings.epsilon, settings.accounting)
+        if self.domain is not domain:
+            ledger.waive("the domain was inferred from the data, so it tells ranges and levels of single records.")
         if self.random_state is not None:
-            self._waive(ledger, "random_state was set, so whoever knows it can take the noise off the model.")
-        X = self._named(X, domain, reset=True)
-        n_threads = resolve_n_jobs(self.n_jobs)
-        codes = domain.encode(X, n_threads=n_threads)
+            ledger.waive("random_state was set, so whoever knows it can take the noise off the model.")
+        source = RandomSource(self.random_state)
+        codes = domain.encode(X, n_threads=resolve_n_jobs(self.n_jobs))
         target = domain.encode_target(y)
         if len(target) != len(codes):
             sizes = [len(codes), len(target)]
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
-        layout = self._layout(domain)
-        with Threads(n_threads) as threads:
-            structure, leaves = train(
-                codes, target, domain, layout, settings, ledger, RandomSource(self.random_state), threads
+        for reason in ledger.waivers:
+            warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=3)
+        if settings.accounting == "paper":
+            message = (
+                "This fit is not private: accounting='paper' counts less than is spent; it is for comparison with the "
+                "paper's numbers only."
             )
+            warnings.warn(message, PrivacyWarning, stacklevel=3)
+        layout = self._layout(domain)
+        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
+            structure, leaves = train(codes, target, domain, layout, settings, ledger, source, threads)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
         if settings.accounting == "paper":
-            warnings.warn(
-                "This fit is not private: accounting='paper' counts less than is spent; it is for comparison with the "
-                "paper's numbers only.",
-                PrivacyWarning,
-                stacklevel=3,
-            )
             means = plain_means(leaves)
         else:
             means = shrunken_means(leaves, of_classes=isinstance(domain.target, Categorical))
+        self._name_columns(X, domain, reset=True)
         self.domain_ = domain
         self.privacy_ = ledger
         self.forest_ = Forest.of_trees(structure, self._leaf_values(means, domain), leaves.counts)
@@ -234,6 +238,18 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
         return means
 
     # -- use -----------------------------------------------------------------------------------------------------------
+
+    def _encode(self, X: Any) -> npt.NDArray[np.uint8]:
+        check_is_fitted(self)
+        domain = self.domain_
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != domain.n_features:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {domain.n_features} features "
+                "as input."
+            )
+        codes = domain.encode(X, n_threads=resolve_n_jobs(self.n_jobs))
+        self._name_columns(X, domain, reset=False)
+        return codes
 
     def apply(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the leaf that each row reaches in each tree.
@@ -252,11 +268,6 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
         with Threads(resolve_n_jobs(self.n_jobs)) as threads:
             return self.forest_.apply(codes, threads)
 
-    def _encode(self, X: Any) -> npt.NDArray[np.uint8]:
-        check_is_fitted(self)
-        X = self._named(X, self.domain_, reset=False)
-        return self.domain_.encode(X, n_threads=resolve_n_jobs(self.n_jobs))
-
     def _predict_outputs(self, X: Any) -> npt.NDArray[np.float64]:
         codes = self._encode(X)
         with Threads(resolve_n_jobs(self.n_jobs)) as threads:
@@ -274,14 +285,55 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
 
     Parameters
     ----------
+    epsilon : float, default=1.0
+        The privacy budget of the whole fit: pure epsilon-DP for one record added or removed. ``float("inf")`` fits
+        the non-private counterpart.
+    domain : Domain or "infer"
+        What is public about the data. ``"infer"`` reads it from the data, which is not private, and warns.
+    method : {"joint", "diprime", "diprime-exp", "diprime-flip", "random"}, default="joint"
+        How splits are chosen: by one private selection over all features and thresholds; near the private median of a
+        random feature; among private medians of ``max_features`` features, by the exponential mechanism or by
+        permute-and-flip; or at random, with all of epsilon in the leaves.
+    n_estimators : int or "auto", default="auto"
+        The number of trees. As ``max_depth``, chosen from a private row count if ``"auto"``.
+    max_depth : int or "auto", default="auto"
+        The depth of every tree.
+    max_features : int, float, "sqrt", "log2", None or "auto", default="auto"
+        How many features, drawn at random at each node, a split is chosen from: an integer, a share, or all (None).
+        ``"auto"`` is all for ``"joint"``, one for ``"diprime"`` and ``"random"``, else five.
+    split_share : float or "auto", default="auto"
+        The share of epsilon for the splits; the rest is for the leaves.
+    balance : float or "auto", default="auto"
+        λ of ``"joint"``: what one row of imbalance costs, a squared error of one being one.
+    partition : bool, default=True
+        Whether trees learn from disjoint parts of the rows, each with all of epsilon, or from all rows with an equal
+        share of it.
+    accounting : {"strict", "paper"}, default="strict"
+        ``"paper"`` spends as the DiPriMe paper counts, for comparison only: it is not private.
+    n_jobs : int or None, default=None
+        The number of threads; ``None`` is one for each core. The model does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        A seed makes the fit reproducible and therefore not private. ``None`` takes random bits from the operating
+        system.
+    verbose : int, default=0
+        Whether long fits show a progress bar.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The classes of the domain, sorted where they can be.
-
-    Attributes
-    ----------
+    domain_ : Domain
+        The domain of the fit.
+    privacy_ : Ledger
+        Every charge, the total, and what was waived.
+    forest_ : Forest
+        The released trees.
+    feature_importances_ : ndarray of shape (n_features,)
+        How much the splits on each feature spread the estimates, from released numbers only.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if the fit saw a data frame.
 
     Examples
     --------
@@ -300,7 +352,7 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
 
     _task = "classification"
 
-    def fit(self, X: Any, y: Any, sample_weight: None = None) -> DiPriMeClassifier:
+    def fit(self, X: Any, y: Any, **refused: Any) -> DiPriMeClassifier:
         """Learn a forest from records and their classes.
 
         Rows whose class is missing or not in the domain's list are left out, silently: a message would tell of them.
@@ -311,15 +363,15 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
             The records.
         y : array or column of shape (n,)
             Their classes.
-        sample_weight : None
-            Refused: a record counts once.
+        **refused : dict
+            ``sample_weight`` is refused, for a record counts once; it is not a parameter, so that scikit-learn knows.
 
         Returns
         -------
         self : DiPriMeClassifier
             The fitted estimator.
         """
-        self._fit(X, y, sample_weight)
+        self._fit(X, y, refused)
         return self
 
     def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
@@ -364,7 +416,8 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
         classes : ndarray of shape (n,)
             Entries of ``classes_``.
         """
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
 
 class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
@@ -372,12 +425,53 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
 
     Parameters
     ----------
+    epsilon : float, default=1.0
+        The privacy budget of the whole fit: pure epsilon-DP for one record added or removed. ``float("inf")`` fits
+        the non-private counterpart.
+    domain : Domain or "infer"
+        What is public about the data. ``"infer"`` reads it from the data, which is not private, and warns.
+    method : {"joint", "diprime", "diprime-exp", "diprime-flip", "random"}, default="joint"
+        How splits are chosen: by one private selection over all features and thresholds; near the private median of a
+        random feature; among private medians of ``max_features`` features, by the exponential mechanism or by
+        permute-and-flip; or at random, with all of epsilon in the leaves.
+    n_estimators : int or "auto", default="auto"
+        The number of trees. As ``max_depth``, chosen from a private row count if ``"auto"``.
+    max_depth : int or "auto", default="auto"
+        The depth of every tree.
+    max_features : int, float, "sqrt", "log2", None or "auto", default="auto"
+        How many features, drawn at random at each node, a split is chosen from: an integer, a share, or all (None).
+        ``"auto"`` is all for ``"joint"``, one for ``"diprime"`` and ``"random"``, else five.
+    split_share : float or "auto", default="auto"
+        The share of epsilon for the splits; the rest is for the leaves.
+    balance : float or "auto", default="auto"
+        λ of ``"joint"``: what one row of imbalance costs, a squared error of one being one.
+    partition : bool, default=True
+        Whether trees learn from disjoint parts of the rows, each with all of epsilon, or from all rows with an equal
+        share of it.
+    accounting : {"strict", "paper"}, default="strict"
+        ``"paper"`` spends as the DiPriMe paper counts, for comparison only: it is not private.
+    n_jobs : int or None, default=None
+        The number of threads; ``None`` is one for each core. The model does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        A seed makes the fit reproducible and therefore not private. ``None`` takes random bits from the operating
+        system.
+    verbose : int, default=0
+        Whether long fits show a progress bar.
 
     Attributes
     ----------
-
-    Attributes
-    ----------
+    domain_ : Domain
+        The domain of the fit.
+    privacy_ : Ledger
+        Every charge, the total, and what was waived.
+    forest_ : Forest
+        The released trees.
+    feature_importances_ : ndarray of shape (n_features,)
+        How much the splits on each feature spread the estimates, from released numbers only.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if the fit saw a data frame.
 
     Examples
     --------
@@ -393,7 +487,7 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
 
     _task = "regression"
 
-    def fit(self, X: Any, y: Any, sample_weight: None = None) -> DiPriMeRegressor:
+    def fit(self, X: Any, y: Any, **refused: Any) -> DiPriMeRegressor:
         """Learn a forest from records and their targets.
 
         Targets outside the domain's range are clamped; rows whose target is missing are left out, silently.
@@ -404,15 +498,15 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
             The records.
         y : array or column of shape (n,)
             Their targets.
-        sample_weight : None
-            Refused: a record counts once.
+        **refused : dict
+            ``sample_weight`` is refused, for a record counts once; it is not a parameter, so that scikit-learn knows.
 
         Returns
         -------
         self : DiPriMeRegressor
             The fitted estimator.
         """
-        self._fit(X, y, sample_weight)
+        self._fit(X, y, refused)
         return self
 
     def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
@@ -448,59 +542,6 @@ def _class_array(levels: Sequence[Any]) -> npt.NDArray[Any]:
     return objects
 
 
-_PARAMETERS = """Parameters
-    ----------
-    epsilon : float, default=1.0
-        The privacy budget of the whole fit: pure epsilon-DP for one record added or removed. ``float("inf")`` fits
-        the non-private counterpart.
-    domain : Domain or "infer"
-        What is public about the data. ``"infer"`` reads it from the data, which is not private, and warns.
-    method : {"joint", "diprime", "diprime-exp", "diprime-flip", "random"}, default="joint"
-        How splits are chosen: by one private selection over all features and thresholds; near the private median of a
-        random feature; among private medians of ``max_features`` features, by the exponential mechanism or by
-        permute-and-flip; or at random, with all of epsilon in the leaves.
-    n_estimators : int or "auto", default="auto"
-        The number of trees. As ``max_depth``, chosen from a private row count if ``"auto"``.
-    max_depth : int or "auto", default="auto"
-        The depth of every tree.
-    max_features : int, float, "sqrt", "log2", None or "auto", default="auto"
-        How many features, drawn at random at each node, a split is chosen from: an integer, a share, or all (None).
-        ``"auto"`` is all for ``"joint"``, one for ``"diprime"`` and ``"random"``, else five.
-    split_share : float or "auto", default="auto"
-        The share of epsilon for the splits; the rest is for the leaves.
-    balance : float or "auto", default="auto"
-        λ of ``"joint"``: what one row of imbalance costs, a squared error of one being one.
-    partition : bool, default=True
-        Whether trees learn from disjoint parts of the rows, each with all of epsilon, or from all rows with an equal
-        share of it.
-    accounting : {"strict", "paper"}, default="strict"
-        ``"paper"`` spends as the DiPriMe paper counts, for comparison only: it is not private.
-    n_jobs : int or None, default=None
-        The number of threads; ``None`` is one for each core. The model does not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        A seed makes the fit reproducible and therefore not private. ``None`` takes random bits from the operating
-        system.
-    verbose : int, default=0
-        Whether long fits show a progress bar."""
-
-_ATTRIBUTES = """domain_ : Domain
-        The domain of the fit.
-    privacy_ : Ledger
-        Every charge, the total, and what was waived.
-    forest_ : Forest
-        The released trees.
-    feature_importances_ : ndarray of shape (n_features,)
-        How much the splits on each feature spread the estimates, from released numbers only.
-    n_features_in_ : int
-        The number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if the fit saw a data frame."""
-
-for _estimator in (DiPriMeClassifier, DiPriMeRegressor):
-    assert _estimator.__doc__
-    _estimator.__doc__ = _estimator.__doc__.replace("PARAMETERS", _PARAMETERS).replace("ATTRIBUTES", _ATTRIBUTES)
-
-
 def merge(models: Sequence[Any]) -> Any:
     """Put the forests of models that were fitted on disjoint populations together.
 
@@ -513,20 +554,20 @@ def merge(models: Sequence[Any]) -> Any:
     -------
     merged : DiPriMeClassifier or DiPriMeRegressor
         A model with the trees of all; each tree counts by its released number of records. Its epsilon is the largest of
-        theirs, for one record is in the data of one model only.
+        theirs, for one record is in the data of one model only; its parameters are those of the model that has it.
     """
     models = list(models)
     if not models:
         raise ValueError("There is nothing to merge: give at least one fitted model.")
-    first = models[0]
     for model in models:
         if not isinstance(model, _DiPriMe):
             raise TypeError(f"Only DiPriMe estimators can be merged, got {type(model).__name__}.")
         check_is_fitted(model)
-        if type(model) is not type(first):
+        if type(model) is not type(models[0]):
             raise ValueError("A classifier and a regressor cannot be merged.")
-        if model.domain_ != first.domain_:
+        if model.domain_ != models[0].domain_:
             raise ValueError("Models of different domains cannot be merged: fit both with the same Domain.")
+    first = max(models, key=lambda model: model.privacy_.total)
     merged = type(first)(**first.get_params(deep=False))
     fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}
     vars(merged).update(fitted)

@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 ROWS_PER_BLOCK = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Forest:
     """Complete binary trees, one after the other.
 

@@ -76,41 +76,39 @@ def plain_means(leaves: LeafSums) -> Floats:
 def shrunken_means(leaves: LeafSums, *, of_classes: bool) -> Floats:
     """Return each leaf's mean, shrunk along its path by what the noise has left of it.
 
-    The sums of an inner node are those of its leaves, with as many times their noise. From the root down, a node's
-    estimate is its parent's, moved towards its own mean by the weight τ²/(τ² + v): v is the variance of its own mean,
-    from the known noise and from sampling, τ² the spread of true means around their parents, estimated
-    over all the nodes of a level of all trees by what is left of the observed spread when v is taken off.
+    The sums of an inner node are those of its leaves, with as many times their noise. From the mean of all trees down,
+    a node's estimate is its parent's, moved towards its own mean by the weight τ²/(τ² + v): v is the variance of its
+    own mean, from the known noise and from sampling, and τ² the spread of true means around their parents. That
+    spread is estimated over all nodes of a level of all trees: what is left of the observed one when v is taken off.
 
     ``of_classes`` says that the targets of single rows vary as p(1 - p), as classes do. Numbers vary far less; for
-    them the spread among the nodes of the level stands in for the spread within.
+    them the spread among the nodes of the level stands in for the variance of a row.
     """
     n_trees, n_leaves, n_outputs = leaves.sums.shape
-    depth = n_leaves.bit_length() - 1
     pooled = leaves.sums.sum(axis=(0, 1))
-    start = _to_simplex(pooled / max(pooled.sum(), 1.0))
-    means = np.broadcast_to(start, (n_trees, 1, n_outputs))
-    for level in range(depth + 1):
+    means = np.broadcast_to(_to_simplex(pooled / max(pooled.sum(), 1.0)), (n_trees, 1, n_outputs))
+    for level in range(n_leaves.bit_length()):
         n_nodes = 2**level
         sums = leaves.sums.reshape(n_trees, n_nodes, -1, n_outputs).sum(axis=2)
         counts = np.maximum(leaves.counts.reshape(n_trees, n_nodes, -1).sum(axis=2), 1e-9)[..., None]
         noise = leaves.noise_variance * (n_leaves // n_nodes)
-        parents = np.repeat(means, 2, axis=1) if level else means
+        parents = np.repeat(means, n_nodes // means.shape[1], axis=1)
         own = _to_simplex(sums / counts)
-        # Each entry's error, with the count's own noise in the quotient: Var[S̃/ñ] ≈ σ²·((1 - p)² + (C - 1)·p²)/n².
-        noise_of_mean = noise * ((1 - parents) ** 2 + (n_outputs - 1) * parents**2) / counts**2
-        squares = (own - parents) ** 2
+        # The count's own noise is in the quotient: Var[S̃/ñ] ≈ σ²·((1 - p)² + (C - 1)·p²)/n².
+        variance = noise * ((1 - parents) ** 2 + (n_outputs - 1) * parents**2) / counts**2
         row_variance = parents * (1 - parents)
-        trust = counts / (counts + noise / np.maximum(row_variance * counts, 1e-12))
-        variance = noise_of_mean + (row_variance / counts if of_classes else 0.0)
-        excess = float(np.sum(trust * (squares - variance)) / np.sum(trust))
-        spread = max(excess, 0.0)
+        # Nodes count by their rows, and hardly at all where the noise outweighs them: squared, the trust in a node
+        # falls faster towards zero rows than its variance grows.
+        trust = counts * (counts**2 / (counts**2 + noise / np.maximum(row_variance, 1e-6))) ** 2
+        if of_classes:
+            variance = variance + row_variance / counts
+        spread = max(float(np.sum(trust * ((own - parents) ** 2 - variance)) / np.sum(trust)), 0.0)
         if not of_classes:
             variance = variance + spread / counts
-        weight = np.divide(spread, spread + variance, out=np.zeros_like(variance), where=spread + variance > 0)
-        if level == 0:
-            weight = np.ones_like(weight) if n_trees == 1 else weight
+        total = spread + variance
+        weight = np.divide(spread, total, out=np.zeros_like(total), where=total > 0)
         means = _to_simplex(parents + weight.mean(axis=-1, keepdims=True) * (own - parents))
-    return np.asarray(means)
+    return means
 
 
 def _to_simplex(means: Floats) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -33,9 +33,7 @@ _FACTOR_BITS = 60
 
 def exp_upper(x: Fraction, bits: int = _FACTOR_BITS) -> int:
     """Return an integer at least 2^bits·e^(-x), and less than two above it, for x > 0."""
-    with localcontext() as context:
-        context.prec = 60
-        context.rounding = ROUND_FLOOR
+    with localcontext(Context(prec=60, rounding=ROUND_FLOOR)) as context:
         exponent = Decimal(x.numerator) / Decimal(x.denominator)
         # decimal's exp is correctly rounded: the next number up is an upper bound.
         bound = (-exponent).exp().next_plus()
@@ -103,6 +101,8 @@ def select(rule: Rule, costs: Costs, table: Weights, streams: Streams) -> npt.ND
 
 def _weights(costs: Sequence[int], table: Weights) -> list[int]:
     least = min(costs)
+    if least == ABSENT_COST:
+        raise ValueError("There is no candidate.")
     return [int(table[min(c - least, len(table) - 1)]) if c != ABSENT_COST else 0 for c in costs]
 
 
@@ -250,5 +250,5 @@ def discrete_laplace_pmf(x: int, epsilon: Fraction, sensitivity: int, bits: int 
     """Return bounds below and above Pr[noise = x], which is not a fraction: (1 - q)/(1 + q)·q^|x|, q = e^(-1/scale)."""
     numerator, denominator = laplace_scale(epsilon, sensitivity)
     above = Fraction(exp_upper(Fraction(denominator, numerator), bits), 1 << bits)
-    below = above - Fraction(2, 1 << bits)
+    below = max(above - Fraction(2, 1 << bits), Fraction(0))
     return (1 - above) / (1 + above) * below ** abs(x), (1 - below) / (1 + below) * above ** abs(x)

@@ -17,16 +17,32 @@ import numpy as np
 NAMES = ("encoding", "sampling", "histogram", "scoring", "walking")
 
 
+class _Matrix:
+    """A two-dimensional memoryview that can also give a row, as compiled kernels ask for."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array
+        self._items = memoryview(array)
+        self.shape = array.shape
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._items[at] if isinstance(at, tuple) else memoryview(self._array[at])
+
+    def __setitem__(self, at: tuple[int, int], value: Any) -> None:
+        self._items[at] = value
+
+
+def _as_interpreted(argument: Any) -> Any:
+    if isinstance(argument, np.ndarray):
+        return _Matrix(argument) if argument.ndim == 2 else memoryview(argument)
+    return argument.item() if isinstance(argument, np.generic) else argument
+
+
 def with_memoryviews(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let an interpreted kernel see arrays as memoryviews and NumPy's scalars as Python's numbers."""
 
     def call(*arguments: Any) -> Any:
-        return function(
-            *(
-                memoryview(a) if isinstance(a, np.ndarray) else a.item() if isinstance(a, np.generic) else a
-                for a in arguments
-            )
-        )
+        return function(*map(_as_interpreted, arguments))
 
     return call
 

@@ -171,14 +171,15 @@ def draw_below(stream: cython.uint[::1], bound: cython.ulonglong, out: cython.ul
 
 def draw_parts(stream: cython.uint[::1], n_parts: cython.uint, parts: cython.ushort[::1]) -> None:
     """Fill ``parts`` with independent uniform integers below ``n_parts`` <= 65536, as many to a word as fit."""
+    one: cython.uint = 1
     bits: cython.uint = 0
     mask: cython.uint
     word: cython.uint = 0
     left: cython.uint = 0
     i: cython.Py_ssize_t = 0
-    while (1 << bits) < n_parts:
+    while one << bits < n_parts:
         bits += 1
-    mask = (1 << bits) - 1
+    mask = (one << bits) - 1
     with cython.nogil:
         while i < parts.shape[0]:
             if left < bits or left == 0:
@@ -294,7 +295,7 @@ def exponential(
 
 
 def permute_and_flip(
-    costs: cython.longlong[:, ::1],
+    costs: cython.const[cython.longlong][:, ::1],
     table: cython.const[cython.ulonglong][::1],
     streams: cython.uint[:, ::1],
     order: cython.longlong[::1],

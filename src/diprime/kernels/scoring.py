@@ -6,9 +6,10 @@ unit·G = scale·(Σ_columns S_L²/n_L + Σ_columns S_R²/n_R), an empty child c
 the imbalance alone, whose least value is at the median.
 
 Floats stand between two integers only: S² is formed in float64 (S < 2^38, so S itself is exact), added over the
-columns, divided and scaled by a power of two. With c columns these are at most c + 3 roundings of relative size 2^-53
-of a value below unit·n <= 2^36: an error below (c + 3)·2^-17 units, less than a quarter for c < 2^15. The range
-of the cost (splitters.py) pays for the floor and for this error.
+columns, brought over the product of the counts and scaled by a power of two. With c columns these are at most c + 5
+roundings of relative size 2^-53. The value is below unit·n, which is 2^36 for numbers (n < 2^26, c = 1) and 2^41
+for classes (n < 2^31): an error below (c + 5)·2^-12 units, less than a quarter for up to 1000 classes. The range of the
+cost (splitters.py) pays for the floor and for this error.
 """
 
 from __future__ import annotations
@@ -44,6 +45,48 @@ def _cost(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def _threshold_costs_of_one_column(
+    bins: cython.const[cython.ulonglong][:, ::1],
+    node: cython.Py_ssize_t,
+    base: cython.Py_ssize_t,
+    shift: cython.Py_ssize_t,
+    low: cython.Py_ssize_t,
+    high: cython.Py_ssize_t,
+    missing_left: cython.bint,
+    scale: cython.double,
+    balance: cython.longlong,
+    costs: cython.longlong[:, ::1],
+    row: cython.Py_ssize_t,
+    slot: cython.Py_ssize_t,
+) -> cython.longlong:
+    """Do what ``_threshold_costs`` does, in one pass: half the time, for two classes and for numbers."""
+    value_bits: cython.ulonglong = 1
+    running: cython.ulonglong = bins[node, base + MISSING]
+    total: cython.ulonglong = running
+    n_missing: cython.longlong = running >> shift
+    n_total: cython.longlong
+    n_left: cython.longlong
+    a: cython.double
+    b: cython.double
+    code: cython.Py_ssize_t
+    value_bits = (value_bits << shift) - 1
+    for code in range(low, high + 1):
+        total += bins[node, base + code]
+    n_total = total >> shift
+    if not missing_left:
+        running = 0
+    for code in range(low, high if missing_left else high + 1):
+        running += bins[node, base + code]
+        n_left = running >> shift
+        a = cython.cast(cython.double, cython.cast(cython.longlong, running & value_bits))
+        b = cython.cast(cython.double, cython.cast(cython.longlong, (total - running) & value_bits))
+        costs[row, slot + code] = _cost(a * a, b * b, n_left, n_total - n_left, scale, balance)
+    return n_missing
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def _threshold_costs(
     bins: cython.const[cython.ulonglong][:, ::1],
     node: cython.Py_ssize_t,
@@ -66,6 +109,10 @@ def _threshold_costs(
     Threshold t sends the codes up to t left. The threshold ``high``, all numbers left, is a split only if the missing
     values go right.
     """
+    if n_columns == 1:
+        return _threshold_costs_of_one_column(
+            bins, node, base, shift, low, high, missing_left, scale, balance, costs, row, slot
+        )
     value_bits: cython.ulonglong = 1
     missing: cython.Py_ssize_t = base + MISSING * n_columns
     n_missing: cython.longlong = 0
@@ -94,8 +141,8 @@ def _threshold_costs(
         for code in range(low, high + 1):
             running += bins[node, base + code * n_columns + column]
             counts[code] += running >> shift
-            a = cython.cast(cython.longlong, running & value_bits)
-            b = cython.cast(cython.longlong, (total - running) & value_bits)
+            a = cython.cast(cython.double, cython.cast(cython.longlong, running & value_bits))
+            b = cython.cast(cython.double, cython.cast(cython.longlong, (total - running) & value_bits))
             squares[0, code] += a * a
             squares[1, code] += b * b
     for code in range(low, high if missing_left else high + 1):
@@ -217,8 +264,8 @@ def _mask_cost(
             else:
                 n_left += bin_ >> shift
                 left += bin_ & value_bits
-        a = cython.cast(cython.longlong, left)
-        b = cython.cast(cython.longlong, right)
+        a = cython.cast(cython.double, cython.cast(cython.longlong, left))
+        b = cython.cast(cython.double, cython.cast(cython.longlong, right))
         squares_left += a * a
         squares_right += b * b
     return _cost(squares_left, squares_right, n_left, n_right, scale, balance)

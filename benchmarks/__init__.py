@@ -1,0 +1,1 @@
+"""Measurements: speed beside peers, and later the paper's tables and figures."""

@@ -1,0 +1,197 @@
+"""Time and memory beside peers, all in one run on the same data: ``python -m benchmarks.speed``.
+
+Machines are noisy, so contenders take turns and each reports its best of several rounds; read the ratios. Peers come
+with ``pip install diprime[benchmark]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import diprime
+from diprime import Categorical, DiPriMeClassifier, Domain, Numeric
+
+N_FEATURES = 28
+RESULTS = Path(__file__).parent / "results"
+
+
+def make_data(n_rows: int) -> tuple[Any, Any]:
+    """Return a made-up table in the shape of HIGGS: speed does not depend on what the numbers mean."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, N_FEATURES), dtype=np.float32)
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.standard_normal(n_rows, dtype=np.float32) > 0).astype(np.int64)
+    return X, y
+
+
+def domain() -> Domain:
+    return Domain({f"x{i}": Numeric(-5, 5) for i in range(N_FEATURES)}, target=Categorical([0, 1]))
+
+
+def ours() -> DiPriMeClassifier:
+    return DiPriMeClassifier(epsilon=1.0, domain=domain())
+
+
+def take_turns(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Return the best time of each, run one after the other, ``rounds`` times."""
+    best = dict.fromkeys(contenders, float("inf"))
+    for _ in range(rounds):
+        for name, run in contenders.items():
+            start = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def measure_fit(X: Any, y: Any, rounds: int, cores: int) -> dict[str, float]:
+    from lightgbm import LGBMClassifier
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    return take_turns(
+        {
+            "one pass over the matrix": lambda: X.sum(),
+            "diprime, defaults": lambda: ours().fit(X, y),
+            "LightGBM, 10 rounds": lambda: LGBMClassifier(n_estimators=10, n_jobs=cores, verbose=-1).fit(X, y),
+            "ExtraTrees, 10 trees of depth 11": lambda: ExtraTreesClassifier(10, max_depth=11, n_jobs=cores).fit(X, y),
+        },
+        rounds,
+    )
+
+
+def measure_predict(X: Any, y: Any, rounds: int, cores: int) -> dict[str, float]:
+    from sklearn.ensemble import RandomForestClassifier
+
+    model = ours().fit(X, y)
+    n_trees, depth = model.forest_.n_trees, int(model.forest_.depths[0])
+    forest = RandomForestClassifier(n_trees, max_depth=depth, n_jobs=cores).fit(X[:200_000], y[:200_000])
+    name = f"RandomForest, {n_trees} trees of depth {depth}"
+    return take_turns({"diprime, same size": lambda: model.predict(X), name: lambda: forest.predict(X)}, rounds)
+
+
+def peak_extra_memory(directory: Path) -> dict[str, float]:
+    """Return by how many bytes a fit raises the peak of a process that holds its input, and the bytes of the input."""
+    X, y = np.load(directory / "X.npy"), np.load(directory / "y.npy")
+    ours().fit(X[:1000], y[:1000])  # code and libraries are in memory before the measurement
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ours().fit(X, y)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"extra": (after - before) * 1024.0, "input": float(X.nbytes)}
+
+
+def measure_memory(X: Any, y: Any) -> dict[str, float]:
+    """Measure in a fresh process, which reads the data from files: making them would raise its peak."""
+    with tempfile.TemporaryDirectory() as directory:
+        np.save(Path(directory) / "X.npy", X)
+        np.save(Path(directory) / "y.npy", y)
+        command = [sys.executable, "-m", "benchmarks.speed", "--memory-of", directory]
+        return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+
+
+def measure_start(rounds: int) -> dict[str, float]:
+    """Return the time of a fresh process that fits 1,000 rows, beside one that imports scikit-learn's ensembles."""
+    fit = (
+        "import numpy as np; from diprime import *; X = np.random.default_rng(0).random((1000, 5));"
+        "d = Domain({f'x{i}': Numeric(0, 1) for i in range(5)}, target=Categorical([False, True]));"
+        "DiPriMeClassifier(1.0, d).fit(X, X[:, 0] > 0.5)"
+    )
+
+    def fresh(code: str) -> Callable[[], object]:
+        return lambda: subprocess.run([sys.executable, "-c", code], check=True)
+
+    scripts = {
+        "import diprime, fit 1,000 rows": fresh(fit),
+        "import sklearn.ensemble": fresh("import sklearn.ensemble"),
+    }
+    return take_turns(scripts, rounds)
+
+
+def measure_scaling(n_rows: int, rounds: int) -> dict[str, float]:
+    times = {}
+    for n in (n_rows, 10 * n_rows):
+        X, y = make_data(n)
+        ours().fit(X, y)
+        times[f"{n:,} rows"] = statistics.median(
+            take_turns({"fit": lambda X=X, y=y: ours().fit(X, y)}, 1)["fit"] for _ in range(rounds)
+        )
+    return times
+
+
+def table(title: str, times: dict[str, float], reference: str) -> str:
+    lines = [f"### {title}", "", "| | seconds | ratio |", "|---|---|---|"]
+    lines += [f"| {name} | {seconds:.3f} | {seconds / times[reference]:.2f} |" for name, seconds in times.items()]
+    return "\n".join([*lines, ""])
+
+
+def verdict(what: str, value: float, bar: float, *, at_least: bool) -> str:
+    good = value >= bar if at_least else value <= bar
+    return f"* {'met' if good else 'MISSED'}: {what}: {value:.2f} ({'at least' if at_least else 'at most'} {bar:g})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--write", action="store_true", help="keep the report in benchmarks/results/speed.md")
+    parser.add_argument("--memory-of", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.memory_of:
+        print(json.dumps(peak_extra_memory(options.memory_of)))
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    X, y = make_data(options.rows)
+    fit = measure_fit(X, y, options.rounds, cores)
+    predict = measure_predict(X, y, options.rounds, cores)
+    memory = measure_memory(X, y)
+    del X, y
+    start = measure_start(options.rounds)
+    scaling = measure_scaling(options.rows, 3)
+    _, us, lightgbm, extra_trees = fit.values()
+    our_predict, their_predict = predict.values()
+    our_start, their_start = start.values()
+    small, large = scaling.values()
+    report = "\n".join(
+        [
+            "# Speed",
+            "",
+            f"`python -m benchmarks.speed`: {options.rows:,} × {N_FEATURES} float32, binary target, {cores} cores "
+            f"({platform.machine()}), diprime {diprime.__version__}, best of {options.rounds} rounds taken in turns.",
+            "",
+            table("Fit", fit, "diprime, defaults"),
+            table("Predict", predict, "diprime, same size"),
+            table("Ten times the rows", scaling, next(iter(scaling))),
+            table("A fresh process", start, "import sklearn.ensemble"),
+            f"Peak extra memory of the fit: {memory['extra'] / 2**20:.0f} MiB beside an input of "
+            f"{memory['input'] / 2**20:.0f} MiB.",
+            "",
+            "### Bars",
+            "",
+            verdict("LightGBM's time over ours", lightgbm / us, 10, at_least=True),
+            verdict("ExtraTrees' time over ours", extra_trees / us, 20, at_least=True),
+            verdict("RandomForest's time to predict over ours", their_predict / our_predict, 3, at_least=True),
+            verdict("peak extra memory over input", memory["extra"] / memory["input"], 1, at_least=False),
+            verdict("time for ten times the rows", large / small, 11, at_least=False),
+            verdict("seconds a fresh process takes more", our_start - their_start, 0.5, at_least=False),
+            "",
+        ]
+    )
+    print(report)
+    if options.write:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "speed.md").write_text(report, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Rows and targets to codes, a block of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime.domain_codes import BUCKETS, CELLS, MISSING, OTHER, TARGET_UNITS
+from diprime.domain_features import Categorical, Feature, Numeric, bounds, linear_formula
+from diprime.domain_levels import ABSENT, UNLISTED, LevelIndex
+from diprime.kernels import encoding
+from diprime.tables import BLOCK_ROWS, Array, Column, Table, as_floats, is_kernel_ready, spans
+
+BLOCK_CODES = 2**18
+"""A block of so many codes stays in the processor's cache while its columns are written one by one."""
+
+Codes = npt.NDArray[np.uint8]
+"""Codes of records."""
+
+_Encoder = Callable[[int, int, Codes], None]
+"""Writes the codes of rows start to stop of one column."""
+
+
+class RowReader:
+    """The rows of one table, as codes of a domain.
+
+    Attributes
+    ----------
+    n_rows, n_features : int
+        The shape of the table.
+    """
+
+    def __init__(
+        self,
+        n_rows: int,
+        n_features: int,
+        matrix: Array | None,
+        low: npt.NDArray[np.float64],
+        inverse: npt.NDArray[np.float64],
+        encoders: Mapping[int, _Encoder],
+    ) -> None:
+        self.n_rows = n_rows
+        self.n_features = n_features
+        self._matrix = matrix
+        self._low, self._inverse = low, inverse
+        self._encoders = encoders
+
+    def read(self, start: int, stop: int, out: Codes) -> None:
+        """Write the codes of the rows from ``start`` to ``stop``; ``out`` is C-ordered."""
+        size = min(BLOCK_ROWS, max(256, BLOCK_CODES // self.n_features))
+        for a, b in spans(start, stop, size):
+            codes = out[a - start : b - start]
+            if self._matrix is not None:  # all columns as if they were linear; the encoders write over the others
+                encoding.encode_rows(as_floats(self._matrix[a:b]), self._low, self._inverse, codes)
+            for j, encode in self._encoders.items():
+                encode(a, b, codes[:, j])
+
+
+class RowEncoding:
+    """How tables become codes: what follows from the features alone, made once for every table.
+
+    Parameters
+    ----------
+    features : mapping of str to Numeric or Categorical
+        The features, in order.
+    """
+
+    def __init__(self, features: Mapping[str, Feature]) -> None:
+        self._names = list(features)
+        self._features = list(features.values())
+        self._low, self._inverse = np.zeros(len(features)), np.zeros(len(features))
+        self._others: list[int] = []  # not linear: their low and inverse stay 0
+        for j, feature in enumerate(self._features):
+            formula = linear_formula(feature)
+            if formula is None:
+                self._others.append(j)
+            else:
+                self._low[j], self._inverse[j] = formula
+        self._indices = {j: LevelIndex(f.levels) for j, f in enumerate(self._features) if isinstance(f, Categorical)}
+
+    def reader(self, table: Table) -> RowReader:
+        """Match the columns of a table to the features, and return what encodes its rows."""
+        column = self._matched_columns(table)
+        matrix = table.matrix
+        n_features = len(self._features)
+        if matrix is not None and len(self._others) == n_features:
+            matrix = None
+        if matrix is not None and is_kernel_ready(matrix) and not matrix.flags.c_contiguous:
+            matrix = None  # read in place, column by column
+        encoders = {j: self._encoder(j, column(j)) for j in (range(n_features) if matrix is None else self._others)}
+        return RowReader(table.n_rows, n_features, matrix, self._low, self._inverse, encoders)
+
+    def _matched_columns(self, table: Table) -> Callable[[int], Column]:
+        """Return the columns in the order of the features."""
+        names = self._names
+        if table.names is None:
+            if table.n_columns != len(names):
+                raise ValueError(
+                    f"X has {table.n_columns} features, but the domain has {len(names)} features as input; "
+                    "give the columns of the domain, in its order."
+                )
+            return table.column
+        given = {name: j for j, name in enumerate(table.names)}
+        known = set(names)
+        missing = [n for n in names if n not in given]
+        extra = [n for n in given if n not in known]
+        if missing or extra:
+            parts = [f"lacks {_listed(missing)}"] if missing else []
+            parts += [f"has {_listed(extra)}, which the domain does not have"] if extra else []
+            raise ValueError(f"X {' and '.join(parts)}; give exactly the columns of the domain, in any order.")
+        return lambda j: table.column(given[names[j]])
+
+    def _encoder(self, j: int, column: Column) -> _Encoder:
+        feature = self._features[j]
+        if isinstance(feature, Categorical):
+            return _level_encoder(self._indices[j], column)
+        column.check_numeric(f"Feature {self._names[j]!r}")
+        formula = linear_formula(feature)
+        if formula is not None:
+            low, inverse = formula
+            return lambda start, stop, out: encoding.encode_linear(column.floats(start, stop), low, inverse, out)
+        thresholds = np.full(CELLS, np.nan)  # the length that the kernel wants
+        thresholds[: len(feature.thresholds)] = feature.thresholds
+        return lambda start, stop, out: encoding.encode_sorted(column.floats(start, stop), thresholds, out)
+
+
+def _level_encoder(index: LevelIndex, column: Column) -> _Encoder:
+    find = index.finder(column)
+
+    def encode(start: int, stop: int, out: Codes) -> None:
+        places = find(start, stop)
+        codes = places % BUCKETS
+        codes[places == UNLISTED] = OTHER
+        codes[places == ABSENT] = MISSING
+        out[:] = codes
+
+    return encode
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(n) for n in names[:10])
+    return f"{'column' if len(names) == 1 else 'columns'} {shown}{f' and {len(names) - 10} more' * (len(names) > 10)}"
+
+
+def encode_classes(target: Categorical, column: Column) -> npt.NDArray[np.int32]:
+    """Return the places of a target's classes; -1 where they are missing or not in the list."""
+    find = LevelIndex(target.levels).finder(column)
+    out = np.empty(column.n_rows, dtype=np.int32)
+    for a, b in spans(0, column.n_rows):
+        out[a:b] = np.maximum(find(a, b), -1)
+    return out
+
+
+def encode_numbers(target: Numeric, column: Column) -> npt.NDArray[np.int32]:
+    """Round a numeric target to `TARGET_UNITS` steps of its range; -1 for NaN."""
+    column.check_numeric("y")
+    low, high = bounds(target)
+    out = np.empty(column.n_rows, dtype=np.int32)
+    for a, b in spans(0, column.n_rows):
+        values = column.floats(a, b).astype(np.float64)
+        with np.errstate(over="ignore"):  # what overflows is clamped
+            units = np.rint((values - low) / (high - low) * TARGET_UNITS)
+        out[a:b] = np.where(np.isnan(units), -1, np.clip(units, 0, TARGET_UNITS))
+    return out

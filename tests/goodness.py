@@ -1,0 +1,34 @@
+"""Do frequencies fit a distribution? One test for all samplers, with a false-alarm rate of one in ten million."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+FALSE_ALARM = 1e-7
+LEAST_EXPECTED = 25.0
+
+
+def fits(counts: Sequence[int], probabilities: Sequence[float]) -> bool:
+    """Return whether counts of categories fit their probabilities, by Pearson's chi-square.
+
+    Categories that expect fewer than 25 draws are counted together, where the chi-square distribution is a good
+    approximation far into its tail. What cannot occur must not.
+    """
+    observed, p = np.asarray(counts, dtype=float), np.asarray([float(q) for q in probabilities])
+    assert len(observed) == len(p)
+    assert abs(p.sum() - 1) < 1e-9
+    if observed[p == 0].any():
+        return False
+    expected = p * observed.sum()
+    rare = expected < LEAST_EXPECTED
+    if expected[rare].sum() >= LEAST_EXPECTED:
+        observed = np.append(observed[~rare], observed[rare].sum())
+        expected = np.append(expected[~rare], expected[rare].sum())
+    elif rare.any():  # too few even together: they join the least of the others
+        least = np.argmin(np.where(rare, np.inf, expected))
+        observed[least] += observed[rare].sum()
+        expected[least] += expected[rare].sum()
+        observed, expected = observed[~rare], expected[~rare]
+    assert len(expected) > 1, "more draws are needed"
+    return bool(stats.chi2.sf(np.sum((observed - expected) ** 2 / expected), len(expected) - 1) > FALSE_ALARM)

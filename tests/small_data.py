@@ -1,0 +1,48 @@
+"""Small made data with every kind of column, and its public domain, for tests of whole fits."""
+
+import numpy as np
+
+from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Numeric
+
+METHODS = ("joint", "diprime", "diprime-exp", "diprime-flip", "random")
+TASKS = ("classification", "regression")
+ESTIMATORS = {"classification": DiPriMeClassifier, "regression": DiPriMeRegressor}
+
+FEATURES = {
+    "level": Numeric(0, 10),
+    "size": Numeric(1, 1000, scale="log"),
+    "kind": Categorical(range(12)),
+    "side": Categorical([0, 1]),
+}
+TARGETS = {"classification": Categorical(["a", "b", "c"]), "regression": Numeric(0, 10)}
+DOMAINS = {task: Domain(FEATURES, target) for task, target in TARGETS.items()}
+
+
+def make(task, n, seed=0):
+    """Return n rows of numbers, some of them missing or out of range, and a target that "level" decides."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.uniform(0, 10, n), rng.lognormal(3, 2, n), rng.integers(0, 14, n), rng.integers(0, 2, n)])
+    signal = np.clip(X[:, 0] + rng.normal(0, 0.5, n), 0, 10)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    if task == "regression":
+        return X, signal
+    return X, np.array(["a", "b", "c"])[np.digitize(signal, [3, 7])]
+
+
+def fit(task, X, y, **parameters):
+    """Fit with the public domain, on one thread unless told otherwise."""
+    return ESTIMATORS[task](**{"domain": DOMAINS[task], "n_jobs": 1, **parameters}).fit(X, y)
+
+
+def forest_arrays(model):
+    """Return everything that a fitted forest holds."""
+    forest = model.forest_
+    return {name: getattr(forest, name) for name in ("depths", "features", "masks", "values", "counts")}
+
+
+def assert_same_forest(a, b):
+    """Compare two fitted models bit for bit."""
+    for name, array in forest_arrays(a).items():
+        other = forest_arrays(b)[name]
+        assert array.dtype == other.dtype, name
+        assert array.tobytes() == other.tobytes(), name

@@ -1,0 +1,140 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime.domain import Categorical, Domain, Numeric
+
+YES_NO = Categorical(["no", "yes"])
+
+ranges = (
+    st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300))
+    .map(sorted)
+    .filter(lambda r: r[1] - r[0] > 1e-9 * max(abs(r[0]), abs(r[1])) and r[1] - r[0] > 1e-300)
+)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+numerics = (
+    ranges.map(lambda r: Numeric(*r))
+    | st.tuples(ranges, st.sampled_from(["linear", "log"])).map(lambda a: Numeric(*a[0], scale=a[1]))
+    | st.sets(st.floats(-1e300, 1e300), min_size=1, max_size=9).map(lambda e: Numeric(edges=sorted(e)))
+)
+levels = st.lists(
+    texts | st.integers() | st.floats(allow_nan=False) | st.booleans(), min_size=1, max_size=6, unique_by=lambda v: v
+)
+categoricals = levels.map(Categorical)
+domains = st.builds(
+    Domain,
+    st.dictionaries(texts, numerics | categoricals, min_size=1, max_size=4),
+    categoricals | ranges.map(lambda r: Numeric(*r)),
+)
+
+
+def assert_same(a, b):
+    assert a == b
+    assert a.names == b.names
+    for f, g in zip([*a.features.values(), a.target], [*b.features.values(), b.target], strict=True):
+        if isinstance(f, Categorical):
+            assert list(map(type, f.levels)) == list(map(type, g.levels))
+
+
+@given(domains)
+@settings(deadline=None)
+def test_files_give_back_the_same_domain(domain):
+    assert_same(Domain.from_toml(domain.to_toml()), domain)
+    assert_same(Domain.from_json(domain.to_json()), domain)
+
+
+def test_toml_is_pleasant():
+    text = Domain({"age": Numeric(17, 90), "a b": Numeric(0, 0.5, scale="log")}, Categorical(["no", 1, 1.5])).to_toml()
+    assert text == (
+        '[features.age]\nkind = "numeric"\nlow = 17\nhigh = 90\n\n'
+        '[features."a b"]\nkind = "numeric"\nlow = 0\nhigh = 0.5\nscale = "log"\n\n'
+        '[target]\nkind = "categorical"\nlevels = ["no", 1, 1.5]\n'
+    )
+
+
+def test_only_plain_levels_can_be_written():
+    domain = Domain({"a": Categorical(["x", (1, 2)])}, YES_NO)
+    for write in (domain.to_toml, domain.to_json):
+        with pytest.raises(TypeError, match=r"features\.a\.levels\[1\] = \(1, 2\) is a tuple"):
+            write()
+    domain = Domain({"\ud800": Numeric(0, 1)}, YES_NO)
+    for write in (domain.to_toml, domain.to_json):
+        with pytest.raises(TypeError, match="not valid Unicode"):
+            write()
+
+
+NUMERIC = {"kind": "numeric", "low": 0, "high": 1}
+TARGET = {"kind": "categorical", "levels": ["no", "yes"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([], "the file is"),
+        ({}, "the file lacks features"),
+        ({"features": {"a": NUMERIC}}, "the file lacks target"),
+        ({"features": {"a": NUMERIC}, "target": TARGET, "more": 1}, "the file has the unknown key 'more'"),
+        ({"features": {}, "target": TARGET}, "features is not a table"),
+        ({"features": [NUMERIC], "target": TARGET}, "features is not a table"),
+        ({"features": {"a": 5}, "target": TARGET}, "features.a is 5; it should be a table"),
+        ({"features": {"a": {}}, "target": TARGET}, "features.a lacks kind"),
+        ({"features": {"a": {"kind": "x"}}, "target": TARGET}, "features.a.kind is 'x'"),
+        ({"features": {"a": {"kind": []}}, "target": TARGET}, r"features.a.kind is \[\]"),
+        ({"features": {"a": {**NUMERIC, "hgih": 1}}, "target": TARGET}, "features.a has the unknown key 'hgih'"),
+        ({"features": {"a": {**NUMERIC, "levels": []}}, "target": TARGET}, "features.a has the unknown key 'levels'"),
+        ({"features": {"a": {**NUMERIC, "low": 2}}, "target": TARGET}, "features.a: low = 2 is not below"),
+        ({"features": {"a": {**NUMERIC, "low": True}}, "target": TARGET}, "features.a: low = True is not a number"),
+        ({"features": {"a": {**NUMERIC, "low": {}}}, "target": TARGET}, "features.a: low = {} is not"),
+        ({"features": {"a": {**NUMERIC, "edges": {}}}, "target": TARGET}, "features.a: edges = {} is not"),
+        ({"features": {"a": {**NUMERIC, "edges": [[]]}}, "target": TARGET}, r"features.a: edges\[0\]"),
+        ({"features": {"a\nb": 5}, "target": TARGET}, r"features.a\\nb is 5"),
+        ({"features": {"a": NUMERIC}, "target": {**TARGET, "levels": "no"}}, "target.levels is 'no'"),
+        ({"features": {"a": NUMERIC}, "target": {**TARGET, "levels": [[]]}}, r"target.levels\[0\] is \[\]"),
+        ({"features": {"a": NUMERIC}, "target": {**TARGET, "levels": [1, 1]}}, r"target: levels\[1\] = 1 repeats"),
+        ({"features": {"a": NUMERIC}, "target": {**NUMERIC, "scale": "log"}}, "target: target has edges or a log"),
+    ],
+)
+def test_wrong_files_name_the_place(content, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        Domain.from_json(json.dumps(content))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[" * 100_000, '{"a": ' * 100_000, '{"features": {"a": 1, "a": 2}}', "1" * 5000, "null", "nan", "\x00"],
+)
+def test_broken_text_is_a_value_error(text):
+    for read in (Domain.from_json, Domain.from_toml):
+        with pytest.raises(ValueError, match=r"not valid|the file"):
+            read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = 1\na = 2", "not valid TOML"),
+        ("a = " + "[" * 100_000, "not valid TOML"),
+        ("[features.a]\nkind='categorical'\nlevels=[2020-01-01]\n[target]\nkind='numeric'", r"features.a.levels\[0\]"),
+        ("[features.a]\nkind='numeric'\nlow=nan\nhigh=1\n[target]\nkind='numeric'", "features.a: low = nan"),
+        ("[features.a.b]\nkind='numeric'\n[target]\nkind='numeric'", "features.a has the unknown key 'b'"),
+    ],
+)
+def test_wrong_toml_names_the_place(text, words):
+    with pytest.raises(ValueError, match=words):
+        Domain.from_toml(text)
+
+
+def test_json_keys_may_not_repeat():
+    text = json.dumps({"features": {"a": NUMERIC}, "target": TARGET})
+    assert Domain.from_json(text).names == ("a",)
+    with pytest.raises(ValueError, match="the key 'low' occurs twice"):
+        Domain.from_json(text.replace('"high"', '"low": 3, "high"'))
+
+
+def test_files_are_text():
+    for read in (Domain.from_json, Domain.from_toml):
+        with pytest.raises(TypeError, match="as a string"):
+            read(b"")

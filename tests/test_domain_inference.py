@@ -1,0 +1,118 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime.domain import Categorical, Domain, Numeric
+
+
+def test_infer_arrays():
+    X = np.array([[1, np.nan, 5, np.inf], [3, np.nan, 5, 2], [2, np.nan, 5, -7]])
+    domain = Domain.infer(X, np.array([3, 1, 3]), "classification")
+    assert domain.names == ("x0", "x1", "x2", "x3")
+    assert domain.features["x0"] == Numeric(1, 3)
+    assert domain.features["x1"] == Numeric(0, 1)
+    assert domain.features["x2"].low < 5 < domain.features["x2"].high
+    assert domain.features["x3"] == Numeric(-7, 2)
+    assert domain.target == Categorical([1, 3])
+    assert type(domain.target.levels[0]) is int
+    assert Domain.infer(X, [0.5, 2, 1], "regression").target == Numeric(0.5, 2)
+    constant = Domain.infer(X, [7.0, 7, 7], "regression").target
+    assert constant.low < 7 < constant.high
+
+
+@given(st.lists(st.floats(), min_size=1, max_size=5))
+@settings(deadline=None)
+def test_infer_always_finds_a_valid_range(values):
+    X = np.array(values).reshape(-1, 1)
+    domain = Domain.infer(X, np.zeros(len(X)), "regression")
+    feature = domain.features["x0"]
+    finite = X[np.isfinite(X)]
+    if len(finite) and np.abs(finite).max() < 1e307:
+        assert feature.low <= finite.min()
+        assert feature.high >= finite.max()
+    assert feature.n_cells == 255
+
+
+def test_infer_reads_levels_from_dtypes_and_else_from_values():
+    y = [0, 1, 0]
+    pandas = pd.DataFrame(
+        {
+            "cat": pd.Categorical(["b", "b", None], categories=["c", "b", "a"]),
+            "text": ["z", "y", None],
+            "flag": [True, True, True],
+            "object": np.array([3, "x", ()], dtype=object),
+            "numbers": np.array([3, 1.5, None], dtype=object),
+            "nullable": pd.array([1, None, 4], dtype="Int64"),
+            "maybe": pd.array([True, None, True], dtype="boolean"),
+            "nothing": [None, None, None],
+            "empty": pd.Categorical([None, None, None]),
+            "f": [1.0, 2.0, np.nan],
+        }
+    )
+    features = dict(Domain.infer(pandas, y, "classification").features)
+    assert features == {
+        "cat": Categorical(["c", "b", "a"]),
+        "text": Categorical(["y", "z"]),
+        "flag": Categorical([False, True]),
+        "object": Categorical([3, "x", ()]),
+        "numbers": Numeric(1.5, 3),
+        "nullable": Numeric(1, 4),
+        "maybe": Categorical([False, True]),
+        "nothing": Numeric(0, 1),
+        "empty": Categorical([""]),
+        "f": Numeric(1, 2),
+    }
+    polars = pl.DataFrame(
+        {
+            "enum": pl.Series(["b", None, "b"], dtype=pl.Enum(["c", "b"])),
+            "cat": pl.Series(["b", None, "a"], dtype=pl.Categorical),
+            "flag": [True, None, True],
+            "i": [5, None, 2],
+            "null": [None, None, None],
+        }
+    )
+    assert dict(Domain.infer(polars, pl.Series(["u", "v", "u"]), "classification").features) == {
+        "enum": Categorical(["c", "b"]),
+        "cat": Categorical(["a", "b"]),
+        "flag": Categorical([False, True]),
+        "i": Numeric(2, 5),
+        "null": Numeric(0, 1),
+    }
+    assert Domain.infer(np.array([["u"], ["t"]]), [0, 1], "regression").features["x0"] == Categorical(["t", "u"])
+    assert Domain.infer([["u", 1], ["t", 2.5]], [0, 1], "regression").features["x1"] == Numeric(1, 2.5)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        ([1.0, np.nan], "Input y contains NaN"),
+        ([1.0, None], "Input y contains NaN"),
+        ([1.0, np.inf], "Input y contains infinity"),
+        (pl.Series([1, None]), "Input y contains NaN"),
+        (pd.Series([1, None], dtype="Int64"), "Input y contains NaN"),
+        ([1.0], r"inconsistent numbers of samples: \[2, 1\]"),
+    ],
+)
+def test_infer_refuses_bad_targets(task, y, words):
+    with pytest.raises(ValueError, match=words):
+        Domain.infer(np.zeros((2, 1)), y, task)
+
+
+def test_infer_refuses_nothing_to_read():
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        Domain.infer(np.zeros((0, 1)), [], "regression")
+    with pytest.raises(ValueError, match=r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required"):
+        Domain.infer(np.zeros((3, 0)), [1, 2, 3], "regression")
+    with pytest.raises(ValueError, match="task = 'x' is unknown"):
+        Domain.infer(np.zeros((1, 1)), [1], "x")
+    with pytest.raises(TypeError, match="y has dtype"):
+        Domain.infer(np.zeros((1, 1)), np.array(["a"]), "regression")
+
+
+def test_infer_names_features_by_their_columns_as_text():
+    frame = pd.DataFrame([[1.5, 2.5], [3.5, 4.5]])
+    assert Domain.infer(frame, ["a", "b"], "classification").names == ("0", "1")

@@ -1,0 +1,235 @@
+"""The engine: however rows are sharded, chunked and subtracted, the sums are those of counting them directly."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime import histograms
+from diprime.histograms import LocalHistograms, TargetLayout
+from diprime.parallel import Threads
+
+LAYOUTS = {
+    "one class": TargetLayout.of_classes(1),
+    "binary": TargetLayout.of_classes(2),
+    "classes": TargetLayout.of_classes(5),
+    "number": TargetLayout.of_number(4096),
+}
+N_FEATURES = 3
+
+
+def random_rows(layout, n, seed, n_parts=1, left_out=0.1):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 256, size=(n, N_FEATURES)).astype(np.uint8)
+    codes[:, 0] %= 5  # a feature of few codes
+    high = layout.units + 1 if layout.units > 1 else layout.n_outputs
+    target = rng.integers(0, high, size=n).astype(np.int32)
+    target[rng.random(n) < left_out] = -1
+    return codes, target, rng.integers(0, n_parts, size=n).astype(np.uint16)
+
+
+def random_splits(n_nodes, seed):
+    """Return features and masks; some nodes send all rows to one side, so that empty nodes follow."""
+    rng = np.random.default_rng(seed)
+    masks = rng.integers(0, 256, size=(n_nodes, 32)).astype(np.uint8)
+    masks[rng.random(n_nodes) < 0.2] = 0
+    masks[rng.random(n_nodes) < 0.2] = 255
+    return rng.integers(0, N_FEATURES, size=n_nodes).astype(np.int32), masks
+
+
+def vectors_of(target, layout):
+    if layout.units > 1:
+        return np.stack([layout.units - target, target], axis=1).astype(np.int64)
+    return np.eye(layout.n_outputs, dtype=np.int64)[target]
+
+
+def counted(codes, target, nodes, n_nodes, layout):
+    """Count rows directly: (node, feature, code, column) as pairs of count and sum of values."""
+    shape = (n_nodes, N_FEATURES, 256, layout.n_columns)
+    counts, values = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    column = target if layout.n_columns > 1 else np.zeros_like(target)
+    value = np.ones_like(target) if layout.n_columns > 1 else target
+    for j in range(N_FEATURES):
+        np.add.at(counts, (nodes, j, codes[:, j], column), 1)
+        np.add.at(values, (nodes, j, codes[:, j], column), value)
+    return counts.reshape(n_nodes, -1), values.reshape(n_nodes, -1)
+
+
+def check_levels(codes, target, parts, n_parts, layout, n_threads, depth, seed, look=lambda level: True):
+    """Compare an engine with direct counting, level by level, and its leaf sums; return how the chunks fell."""
+    kept = target >= 0
+    codes_kept, target_kept, nodes = codes[kept], target[kept], parts[kept].astype(np.int64)
+    chunks = []
+    with Threads(n_threads) as threads:
+        engine = LocalHistograms(codes, target, parts, n_parts, layout, threads)
+        engine.start()
+        for level in range(depth):
+            n_nodes = n_parts * 2**level
+            if look(level):
+                counts, values = counted(codes_kept, target_kept, nodes, n_nodes, layout)
+                bounds = list(engine.chunks())
+                assert [b for b, _ in bounds] == [0, *(e for _, e in bounds[:-1])]
+                assert bounds[-1][1] == n_nodes
+                chunks.append(len(bounds))
+                for begin, end in bounds:
+                    bins = engine.histograms(begin, end)
+                    assert len(bins) == end - begin
+                    assert (bins >> np.uint64(layout.shift) == counts[begin:end].astype(np.uint64)).all()
+                    low = bins & np.uint64((1 << layout.shift) - 1)
+                    assert (low == values[begin:end].astype(np.uint64)).all()
+            features, masks = random_splits(n_nodes, seed + level)
+            at = codes_kept[np.arange(len(nodes)), features[nodes]]
+            nodes = 2 * nodes + ((masks[nodes, at >> 3] >> (at & 7)) & 1)
+            engine.route(features, masks)
+            sums = np.zeros((2 * n_nodes, layout.n_outputs), dtype=np.int64)
+            np.add.at(sums, nodes, vectors_of(target_kept, layout))
+            assert (engine.sums() == sums).all()
+    return chunks
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_histograms_by_subtraction_and_shards_are_those_of_direct_counting(name, n_threads):
+    layout = LAYOUTS[name]
+    rows = random_rows(layout, 40_000, 1, n_parts=3)
+    chunks = check_levels(*rows, 3, layout, n_threads, 4, 5)
+    assert chunks == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("nodes_per_chunk", [2, 4, 6])
+def test_small_chunks_change_nothing(monkeypatch, n_threads, nodes_per_chunk):
+    layout = LAYOUTS["classes"]
+    monkeypatch.setattr(histograms, "CHUNK_BYTES", nodes_per_chunk * 8 * N_FEATURES * 256 * layout.n_columns + 100)
+    rows = random_rows(layout, 14_000, 2, n_parts=3)
+    chunks = check_levels(*rows, 3, layout, n_threads, 4, 9)
+    assert chunks == [-(-3 * 2**level // nodes_per_chunk) for level in range(4)]
+
+
+def test_a_histogram_wider_than_a_chunk_still_comes_two_nodes_at_a_time(monkeypatch):
+    monkeypatch.setattr(histograms, "CHUNK_BYTES", 1)
+    layout = LAYOUTS["binary"]
+    assert check_levels(*random_rows(layout, 300, 2), 1, layout, 1, 4, 9) == [1, 1, 2, 4]
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_levels_at_which_no_one_looks_do_not_spoil_the_next(n_threads):
+    layout = LAYOUTS["number"]
+    rows = random_rows(layout, 9_000, 3, n_parts=2)
+    check_levels(*rows, 2, layout, n_threads, 5, 1, look=lambda level: level in (0, 2, 3))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 7])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_no_rows_and_rows_that_are_all_left_out(name, n_threads):
+    layout = LAYOUTS[name]
+    check_levels(*random_rows(layout, 0, 0, n_parts=2), 2, layout, n_threads, 3, 0)
+    check_levels(*random_rows(layout, 50, 0, n_parts=2, left_out=2), 2, layout, n_threads, 3, 0)
+
+
+@given(
+    st.sampled_from(sorted(LAYOUTS)),
+    st.lists(st.integers(0, 9000), min_size=1, max_size=6),
+    st.sampled_from([1, 2, 3, 7]),
+    st.integers(0, 1000),
+)
+@settings(derandomize=True, deadline=None, max_examples=30)
+def test_segments_of_any_sizes_are_shared_among_threads(name, sizes, n_threads, seed):
+    layout = LAYOUTS[name]
+    codes, target, _ = random_rows(layout, sum(sizes), seed, left_out=0)
+    parts = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes)).astype(np.uint16)
+    check_levels(codes, target, parts, len(sizes), layout, n_threads, 2, seed)
+
+
+@pytest.mark.parametrize("where", [0, 3, 6])
+def test_all_rows_in_one_of_many_nodes_are_shared_among_threads(where):
+    layout = LAYOUTS["binary"]
+    codes, target, _ = random_rows(layout, 35_000, 4)
+    check_levels(codes, target, np.full(35_000, where, dtype=np.uint16), 7, layout, 7, 3, 4)
+
+
+def test_starting_again_puts_every_row_back_at_its_root():
+    layout = LAYOUTS["number"]
+    codes, target, parts = random_rows(layout, 2000, 6, n_parts=3)
+    engine = LocalHistograms(codes, target, parts, 3, layout, Threads(1))
+    first, totals = engine.histograms(0, 3).copy(), engine.sums()
+    for seed in range(2):
+        for level in range(3):
+            for chunk in engine.chunks():
+                engine.histograms(*chunk)
+            engine.route(*random_splits(3 * 2**level, seed))
+            assert (engine.sums().reshape(3, -1, 2).sum(axis=1) == totals).all(), "routing loses no one"
+        engine.start()
+        assert (engine.histograms(0, 3) == first).all()
+        assert (engine.sums() == totals).all()
+
+
+def test_rows_left_out_are_nowhere():
+    layout = LAYOUTS["classes"]
+    codes, target, parts = random_rows(layout, 500, 7, n_parts=4, left_out=0.5)
+    kept = target >= 0
+    whole = LocalHistograms(codes, target, parts, 4, layout, Threads(1))
+    clean = LocalHistograms(codes[kept], target[kept], parts[kept], 4, layout, Threads(1))
+    assert (whole.histograms(0, 4) == clean.histograms(0, 4)).all()
+    assert (whole.sums() == clean.sums()).all()
+
+
+def test_the_order_of_rows_does_not_matter():
+    layout = LAYOUTS["number"]
+    codes, target, parts = random_rows(layout, 500, 7, n_parts=4)
+    order = np.random.default_rng(0).permutation(500)
+    one = LocalHistograms(codes, target, parts, 4, layout, Threads(1))
+    other = LocalHistograms(codes[order], target[order], parts[order], 4, layout, Threads(1))
+    assert (one.histograms(0, 4) == other.histograms(0, 4)).all()
+
+
+def test_as_many_trees_as_are_allowed():
+    layout = LAYOUTS["binary"]
+    codes, target, _ = random_rows(layout, 10, 0, left_out=0)
+    target[3] = -1
+    parts = np.full(10, 65534, dtype=np.uint16)
+    engine = LocalHistograms(codes, target, parts, 65535, layout, Threads(1))
+    sums = engine.sums()
+    assert sums.shape == (65535, 2)
+    assert sums[65534].sum() == sums.sum() == 9
+
+
+# -- layouts -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_record_is_a_vector_of_non_negative_entries_that_sum_to_the_units(name):
+    layout = LAYOUTS[name]
+    high = layout.units + 1 if layout.units > 1 else layout.n_outputs
+    for value in {0, 1 % high, high // 2, high - 1}:
+        target = np.array([value], dtype=np.int32)
+        engine = LocalHistograms(
+            np.zeros((1, 1), dtype=np.uint8), target, np.zeros(1, dtype=np.uint16), 1, layout, Threads(1)
+        )
+        vector = engine.sums()[0]
+        assert len(vector) == layout.n_outputs
+        assert (vector >= 0).all()
+        assert vector.sum() == layout.units
+        assert (vector == vectors_of(target, layout)[0]).all()
+
+
+def test_sums_at_the_largest_number_of_rows_do_not_run_into_each_other():
+    for layout in LAYOUTS.values():
+        most = np.uint64(layout.most_rows)
+        value = most * np.uint64(layout.units)
+        assert int(value) < 1 << layout.shift
+        assert int(most) < 1 << (64 - layout.shift)
+        bin_ = np.array([[(most << np.uint64(layout.shift)) + value]], dtype=np.uint64)
+        if layout.n_columns == 1:
+            expected = [0, int(value)][: layout.n_outputs]
+            assert layout.vectors(bin_).tolist() == [expected if layout.n_outputs == 2 else [0]]
+
+
+def test_too_many_rows_are_refused_before_anything_is_summed(monkeypatch):
+    monkeypatch.setattr(TargetLayout, "most_rows", 9)
+    layout = LAYOUTS["binary"]
+    LocalHistograms(*random_rows(layout, 9, 0), 1, layout, Threads(1))
+    with pytest.raises(ValueError, match="at most 9"):
+        LocalHistograms(*random_rows(layout, 10, 0), 1, layout, Threads(1))
+    with pytest.raises(ValueError, match="at most 1000"):
+        TargetLayout.of_classes(1001)

@@ -1,0 +1,186 @@
+"""Histograms, partitions and sums against NumPy, compiled and interpreted, at the edges of the 64 bits too."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_pairs import Both
+
+BOTH = Both("histogram")
+many = settings(deadline=None, max_examples=60)
+seeds = st.integers(0, 2**32 - 1)
+EDGE_CODES = [0, 1, 7, 8, 254, 255]
+
+
+def as_records(codes, values, columns):
+    """Return rows of bytes: the codes, then value and column, low byte first."""
+    tail = np.stack([values, columns], axis=1).astype("<u2").view(np.uint8).reshape(len(codes), 4)
+    return np.concatenate([codes, tail], axis=1)
+
+
+def draw_records(rng, n, n_features, n_columns, highest_value=4096):
+    codes = rng.choice([*EDGE_CODES * 10, *range(256)], size=(n, n_features)).astype(np.uint8)
+    values = rng.choice([0, 1, 255, 256, highest_value], size=n).astype(np.uint16)
+    columns = rng.integers(0, n_columns, size=n).astype(np.uint16)
+    return codes, values, columns
+
+
+def draw_segments(rng, n, n_segments):
+    """Return begins and ends of disjoint segments in order, some of them empty."""
+    cuts = np.sort(rng.integers(0, n + 1, size=2 * n_segments)).astype(np.int64)
+    return cuts[::2].copy(), cuts[1::2].copy()
+
+
+def histogram_of(codes, values, columns, n_columns, shift):
+    n_features = codes.shape[1]
+    bins = np.zeros((n_features, 256, n_columns), dtype=np.uint64)
+    amounts = np.uint64(1 << shift) + values.astype(np.uint64)
+    for j in range(n_features):
+        np.add.at(bins[j], (codes[:, j], columns), amounts)
+    return bins.ravel()
+
+
+@given(seeds, st.integers(0, 30), st.integers(0, 4), st.sampled_from([1, 3]), st.sampled_from([32, 38]))
+@many
+def test_accumulate_counts_and_adds_by_feature_code_and_column(seed, n, n_features, n_columns, shift):
+    rng = np.random.default_rng(seed)
+    codes, values, columns = draw_records(rng, n, n_features, n_columns)
+    n_segments = int(rng.integers(0, 4))
+    begins, ends = draw_segments(rng, n, n_segments)
+    slots = rng.permutation(n_segments + 2)[:n_segments].astype(np.int64)
+    before = rng.integers(0, 2**63, size=(n_segments + 2, n_features * 256 * n_columns)).astype(np.uint64)
+    after, _ = BOTH("accumulate", as_records(codes, values, columns), begins, ends, slots, n_columns, shift, before)
+    expected = before.copy()
+    for begin, end, slot in zip(begins, ends, slots, strict=True):
+        rows = slice(begin, end)
+        expected[slot] = histogram_of(codes[rows], values[rows], columns[rows], n_columns, shift)
+    np.testing.assert_array_equal(after[-1], expected)
+
+
+def test_accumulate_reads_two_bytes_of_value_and_of_column():
+    n_columns = 1000
+    codes = np.array([[255], [0], [254]], dtype=np.uint8)
+    values, columns = np.array([65535, 256, 255], dtype=np.uint16), np.array([999, 256, 255], dtype=np.uint16)
+    bins = np.zeros((1, 256 * n_columns), dtype=np.uint64)
+    ends = np.array([3], dtype=np.int64)
+    zero = np.zeros(1, dtype=np.int64)
+    after, _ = BOTH("accumulate", as_records(codes, values, columns), zero, ends, zero, n_columns, 32, bins)
+    np.testing.assert_array_equal(after[-1][0], histogram_of(codes, values, columns, n_columns, 32))
+    assert after[-1][0, 255 * 1000 + 999] == (1 << 32) + 65535
+
+
+@pytest.mark.parametrize(("shift", "value"), [(38, 4096), (32, 1)])
+def test_sums_reach_the_top_of_their_bits(shift, value):
+    """Bins one record short of the most they can hold: neither count nor sum runs into the other, or over."""
+    most = (1 << (64 - shift)) - 1 if shift == 38 else (1 << 31) - 1
+    full = most << shift | most * value
+    start = np.array([[(most - 1) << shift | (most - 1) * value]], dtype=np.uint64)
+    records = as_records(np.zeros((1, 0), np.uint8), np.array([value]), np.array([0]))
+    zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+    after, _ = BOTH("add_up", records, zero, one, shift, start)
+    assert after[-1].tolist() == [[full]]
+    parents, bins = np.array([[full]], dtype=np.uint64), np.concatenate([start, start])
+    after, _ = BOTH("subtract", parents, zero, zero, one, bins)
+    assert after[-1][1].tolist() == [1 << shift | value]
+
+
+@given(seeds, st.integers(0, 4), st.integers(0, 6))
+@many
+def test_subtract_leaves_the_sibling(seed, n_pairs, width):
+    rng = np.random.default_rng(seed)
+    parents = rng.integers(0, 2**64 - 1, size=(n_pairs + 2, width), dtype=np.uint64, endpoint=True)
+    rows = rng.permutation(n_pairs + 2)[:n_pairs].astype(np.int64)
+    smaller = 2 * np.arange(n_pairs) + rng.integers(0, 2, size=n_pairs)
+    larger = smaller ^ 1
+    bins = np.zeros((2 * n_pairs + 1, width), dtype=np.uint64)
+    small = rng.integers(0, parents[rows], dtype=np.uint64, endpoint=True)
+    small[rng.random(small.shape) < 0.2] = 0
+    small = np.where(rng.random(small.shape) < 0.2, parents[rows], small)
+    bins[smaller] = small
+    after, _ = BOTH("subtract", parents, rows, smaller, larger, bins)
+    np.testing.assert_array_equal(after[-1][smaller], small)
+    np.testing.assert_array_equal(after[-1][larger], parents[rows] - small)
+    assert (after[-1][2 * n_pairs] == 0).all()
+
+
+@given(seeds, st.integers(0, 40), st.integers(1, 4), st.integers(0, 4))
+@many
+def test_partition_puts_each_row_on_its_side_and_loses_none(seed, n, n_features, n_nodes):
+    rng = np.random.default_rng(seed)
+    records = as_records(*draw_records(rng, n, n_features, 65536, 65535))
+    begins, ends = draw_segments(rng, n, n_nodes)
+    features = rng.integers(0, n_features, size=n_nodes).astype(np.int32)
+    masks = rng.integers(0, 256, size=(n_nodes, 32)).astype(np.uint8)
+    masks[rng.random(n_nodes) < 0.2] = 0
+    masks[rng.random(n_nodes) < 0.2] = 255
+    middles = np.full(n_nodes, -9, dtype=np.int64)
+    after, _ = BOTH("partition", records, begins, ends, features, masks, middles)
+    sorted_records, middles = after[0], after[-1]
+    inside = np.zeros(n, dtype=bool)
+    for node in range(n_nodes):
+        begin, end, middle = begins[node], ends[node], middles[node]
+        inside[begin:end] = True
+        goes_right = np.unpackbits(masks[node], bitorder="little").astype(bool)
+        right = goes_right[records[begin:end, features[node]]]
+        assert begin <= middle <= end
+        for side, there in (
+            (records[begin:end][~right], slice(begin, middle)),
+            (records[begin:end][right], slice(middle, end)),
+        ):
+            assert sorted(map(bytes, side)) == sorted(map(bytes, sorted_records[there]))
+    np.testing.assert_array_equal(sorted_records[~inside], records[~inside])
+
+
+@pytest.mark.parametrize("code", EDGE_CODES)
+def test_partition_by_one_code(code):
+    codes = np.arange(256, dtype=np.uint8)[:, None]
+    records = as_records(codes, np.arange(256), np.zeros(256))
+    bits = np.zeros(256, dtype=np.uint8)
+    bits[code] = 1
+    masks = np.packbits(bits, bitorder="little")[None]
+    zero, end = np.zeros(1, dtype=np.int64), np.array([256], dtype=np.int64)
+    after, _ = BOTH("partition", records, zero, end, np.zeros(1, np.int32), masks, zero)
+    assert after[-1].tolist() == [255]
+    assert after[0][255].tolist() == [code, code, 0, 0, 0]
+
+
+@given(seeds, st.integers(0, 30), st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([32, 38]))
+@many
+def test_add_up_adds_the_records_of_each_node_by_column(seed, n, n_features, n_columns, shift):
+    rng = np.random.default_rng(seed)
+    codes, values, columns = draw_records(rng, n, n_features, n_columns)
+    n_nodes = int(rng.integers(0, 4))
+    begins, ends = draw_segments(rng, n, n_nodes)
+    start = rng.integers(0, 2**40, size=(n_nodes, n_columns)).astype(np.uint64)
+    after, _ = BOTH("add_up", as_records(codes, values, columns), begins, ends, shift, start)
+    expected = start.copy()
+    for node, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        np.add.at(expected[node], columns[begin:end], np.uint64(1 << shift) + values[begin:end].astype(np.uint64))
+    np.testing.assert_array_equal(after[-1], expected)
+
+
+@given(seeds, st.integers(0, 30), st.integers(0, 4), st.integers(1, 5))
+@many
+def test_deal_writes_each_row_once_in_the_order_of_its_part(seed, n, n_features, n_parts):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 256, size=(n, n_features)).astype(np.uint8)
+    values, columns = (rng.choice([0, 255, 256, 65535], size=n).astype(np.uint16) for _ in range(2))
+    parts = rng.integers(0, n_parts + 1, size=n).astype(np.uint16)
+    parts[parts == n_parts] = rng.choice([n_parts, 65535])  # these are left out
+    sizes = np.bincount(parts, minlength=n_parts)[:n_parts]
+    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    records = np.full((bounds[-1], n_features + 4), 77, dtype=np.uint8)
+    after, _ = BOTH("deal", codes, values, columns, parts, bounds[:-1].copy(), records)
+    np.testing.assert_array_equal(after[-2], bounds[1:])
+    order = np.argsort(parts, kind="stable")[: bounds[-1]]
+    np.testing.assert_array_equal(after[-1], as_records(codes, values, columns)[order])
+
+
+def test_65535_parts_are_all_used():
+    parts = np.array([0, 65534, 65535], dtype=np.uint16)
+    ends = np.zeros(65535, dtype=np.int64)
+    ends[65534] = 1
+    codes, ones = np.array([[1], [2], [3]], dtype=np.uint8), np.ones(3, dtype=np.uint16)
+    after, _ = BOTH("deal", codes, ones, ones, parts, ends, np.zeros((2, 5), dtype=np.uint8))
+    assert after[-1].tolist() == [[1, 1, 0, 1, 0], [2, 1, 0, 1, 0]]
+    assert after[-2][[0, 65534]].tolist() == [1, 2]

@@ -1,0 +1,107 @@
+"""Walking rows down trees: compiled, interpreted, and one row at a time."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_pairs import Both
+
+BOTH = Both("walking")
+
+
+def forest(rng, depths, n_features):
+    n_splits = sum(2**d - 1 for d in depths)
+    first_splits = np.cumsum([0, *(2**d - 1 for d in depths)])[:-1].astype(np.int64)
+    first_leaves = np.cumsum([0, *(2**d for d in depths)])[:-1].astype(np.int64)
+    features = rng.integers(0, n_features, size=n_splits).astype(np.int32)
+    masks = rng.integers(0, 256, size=(n_splits, 32)).astype(np.uint8)
+    return np.array(depths, dtype=np.int64), first_splits, first_leaves, features, masks
+
+
+def leaf_of(row, depth, first_split, features, masks):
+    """Follow one row, by the words of the module's docstring."""
+    node = 0
+    for _ in range(depth):
+        code = int(row[features[first_split + node]])
+        bits = np.unpackbits(masks[first_split + node], bitorder="little")
+        node = 2 * node + 2 if bits[code] else 2 * node + 1
+    return node - (2**depth - 1)
+
+
+def check(rng, codes, depths, block):
+    depths, first_splits, first_leaves, features, masks = forest(rng, depths, codes.shape[1])
+    n, n_trees = len(codes), len(depths)
+    expected = np.array(
+        [[leaf_of(row, depths[t], first_splits[t], features, masks) for t in range(n_trees)] for row in codes],
+        dtype=np.int32,
+    ).reshape(n, n_trees)
+    scratch, out = np.full(block, 99, dtype=np.int32), np.full((n, n_trees), -7, dtype=np.int32)
+    after, _ = BOTH("leaves", codes, depths, first_splits, features, masks, scratch, out)
+    np.testing.assert_array_equal(after[-1], expected)
+
+    values = rng.normal(size=(int(first_leaves[-1] + 2 ** depths[-1]), 3))
+    start = rng.normal(size=(n, 3))
+    total = start.copy()
+    for t in range(n_trees):  # in the order of the trees, so that the sums round alike
+        total += values[first_leaves[t] + expected[:, t]]
+    after, _ = BOTH("predict", codes, depths, first_splits, first_leaves, features, masks, values, scratch, start)
+    np.testing.assert_array_equal(after[-1], total)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(0, 20),
+    n_features=st.integers(1, 4),
+    depths=st.lists(st.integers(0, 5), min_size=1, max_size=4),
+    block=st.integers(1, 9),
+)
+@settings(deadline=None, max_examples=60)
+def test_rows_reach_the_leaves_that_a_slow_walk_finds(seed, n, n_features, depths, block):
+    rng = np.random.default_rng(seed)
+    codes = rng.choice([0, 1, 7, 8, 127, 128, 254, 255, *range(256)], size=(n, n_features)).astype(np.uint8)
+    check(rng, codes, depths, block)
+
+
+@pytest.mark.parametrize("n", [7, 8, 9, 16])
+def test_blocks_end_where_the_rows_do(n):
+    rng = np.random.default_rng(n)
+    check(rng, rng.integers(0, 256, size=(n, 2)).astype(np.uint8), [3, 1], block=8)
+
+
+def test_every_code_goes_where_its_bit_says():
+    codes = np.arange(256, dtype=np.uint8)[:, None]
+    for right in (0, 7, 8, 127, 254, 255):
+        mask = np.zeros(256, dtype=np.uint8)
+        mask[right] = 1
+        masks = np.packbits(mask, bitorder="little")[None]
+        out, zero = np.zeros((256, 1), dtype=np.int32), np.zeros(1, dtype=np.int64)
+        after, _ = BOTH(
+            "leaves", codes, zero + 1, zero, np.zeros(1, dtype=np.int32), masks, np.zeros(100, dtype=np.int32), out
+        )
+        assert np.flatnonzero(after[-1]).tolist() == [right]
+
+
+def test_a_deep_tree():
+    rng = np.random.default_rng(0)
+    check(rng, rng.integers(0, 256, size=(12, 3)).astype(np.uint8), [14, 0, 11], block=5)
+
+
+def test_no_outputs_and_no_trees():
+    none, codes = np.zeros(0, dtype=np.int64), np.zeros((3, 2), dtype=np.uint8)
+    features, masks, scratch = np.zeros(0, np.int32), np.zeros((0, 32), np.uint8), np.zeros(4, np.int32)
+    start = np.ones((3, 2))
+    after, _ = BOTH("predict", codes, none, none, none, features, masks, np.zeros((0, 2)), scratch, start)
+    np.testing.assert_array_equal(after[-1], start)
+    BOTH("leaves", codes, none, none, features, masks, scratch, np.zeros((3, 0), dtype=np.int32))
+
+
+def test_read_only_arrays_are_accepted():
+    rng = np.random.default_rng(1)
+    arrays = forest(rng, [2], 2)
+    codes = rng.integers(0, 256, size=(4, 2)).astype(np.uint8)
+    for array in (codes, *arrays):
+        array.flags.writeable = False
+    depths, first_splits, _, features, masks = arrays
+    out = np.zeros((4, 1), dtype=np.int32)
+    BOTH.compiled.leaves(codes, depths, first_splits, features, masks, np.zeros(4, np.int32), out)
+    assert (out >= 0).all()

@@ -1,0 +1,275 @@
+"""Whole fits: what they spend, what they warn of, and that the same bits give the same model."""
+
+import json
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from small_data import DOMAINS, METHODS, TASKS, assert_same_forest, fit, forest_arrays, make
+
+from diprime import Domain, Ledger, Numeric, PrivacyWarning
+from diprime.budget import Charge
+from diprime.growth import grow
+from diprime.histograms import LocalHistograms, TargetLayout
+from diprime.parallel import Threads
+from diprime.randomness import RandomSource, deal_parts
+from diprime.training import Settings, make_splitter, train
+
+EPSILONS = {
+    1: Fraction(1),
+    0.1: Fraction(1, 10),
+    2.5: Fraction(5, 2),
+    Fraction(1, 3): Fraction(1, 3),
+    1e-3: Fraction(1, 1000),
+    math.inf: math.inf,
+}
+SHAPES = {
+    "auto": {},
+    "explicit": {"n_estimators": 3, "max_depth": 3},
+    "shares": {"n_estimators": 7, "max_depth": 2, "split_share": 0.3, "balance": 0.07},
+    "depth": {"max_depth": 3},
+    "trees": {"n_estimators": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def small():
+    return {task: make(task, 80) for task in TASKS}
+
+
+# -- the ledger -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_ledger_adds_up_to_epsilon_exactly(small, method, task, partition, shape):
+    for epsilon, exact in EPSILONS.items():
+        model = fit(task, *small[task], epsilon=epsilon, method=method, partition=partition, **SHAPES[shape])
+        ledger = model.privacy_
+        assert ledger.total == exact
+        assert ledger.epsilon == exact
+        assert sum((charge.epsilon * charge.times for charge in ledger.charges), Fraction(0)) == exact
+        assert all(charge.epsilon > 0 for charge in ledger.charges)
+        if exact != math.inf:
+            assert all(isinstance(charge.epsilon, Fraction) for charge in ledger.charges)
+        assert ledger.is_private == (exact != math.inf)
+        assert Ledger.from_json(ledger.to_json()) == ledger
+        counted = any(charge.what == "row count" for charge in ledger.charges)
+        assert counted == (shape in ("auto", "depth", "trees"))
+        leaves = [charge for charge in ledger.charges if charge.what == "leaf sums"]
+        assert [charge.times for charge in leaves] == [1 if partition else model.forest_.n_trees]
+
+
+def test_a_ledger_that_does_not_add_up_stops_the_fit(small, monkeypatch):
+    def spends_more(*args):
+        args[5].charge(Charge("a look", "none", "", Fraction(1, 2)))
+        return train(*args)
+
+    def spends_nothing(codes, target, domain, layout, settings, ledger, source, threads):
+        return train(codes, target, domain, layout, settings, Ledger(settings.epsilon), source, threads)
+
+    monkeypatch.setattr("diprime.estimators.train", spends_more)
+    with pytest.raises(ValueError, match=r"The budget of epsilon = 1 does not cover"):
+        fit("classification", *small["classification"])
+    monkeypatch.setattr("diprime.estimators.train", spends_nothing)
+    with pytest.raises(AssertionError, match="The ledger's total, 0, is not epsilon, 1"):
+        fit("classification", *small["classification"])
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_paper_s_accounting_is_marked_not_private(small, method, task):
+    with pytest.warns(PrivacyWarning, match="accounting='paper' counts less than is spent") as caught:
+        ledger = fit(task, *small[task], method=method, accounting="paper").privacy_
+    assert len(caught) == 1
+    assert ledger.total == 1
+    assert not ledger.is_private
+    assert "NOT PRIVATE" in str(ledger)
+    assert "'paper'" in repr(ledger)
+    assert json.loads(ledger.to_json())["private"] is False
+
+
+@pytest.mark.parametrize("random_state", [0, np.random.RandomState(0)])
+def test_a_seed_is_a_waiver_and_warns(small, random_state):
+    with pytest.warns(PrivacyWarning, match="random_state was set") as caught:
+        ledger = fit("regression", *small["regression"], random_state=random_state).privacy_
+    assert [w.filename for w in caught] == [fit.__code__.co_filename]  # the line that calls fit
+    assert len(ledger.waivers) == 1
+    assert not ledger.is_private
+    assert "NOT PRIVATE: random_state was set" in str(ledger)
+    assert json.loads(ledger.to_json())["private"] is False
+
+
+def test_an_inferred_domain_is_a_waiver_and_warns(small):
+    with pytest.warns(PrivacyWarning, match="the domain was inferred from the data") as caught:
+        ledger = fit("classification", *small["classification"], domain="infer").privacy_
+    assert [w.filename for w in caught] == [fit.__code__.co_filename]
+    assert not ledger.is_private
+    assert "NOT PRIVATE: the domain was inferred" in str(ledger)
+
+
+def test_every_waiver_has_its_own_warning(small):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = fit("regression", *small["regression"], domain="infer", random_state=1, accounting="paper")
+    assert [w.category for w in caught] == [PrivacyWarning] * 3
+    assert len(model.privacy_.waivers) == 2
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_nothing_warns_otherwise(small, task):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = fit(task, *small[task])
+        model.predict(small[task][0])
+    assert model.privacy_.is_private
+    assert model.privacy_.waivers == []
+    assert "NOT PRIVATE" not in str(model.privacy_)
+
+
+def test_a_warning_turned_into_an_error_leaves_nothing_fitted(small):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(PrivacyWarning):
+            fit("regression", *small["regression"], random_state=0)
+
+
+# -- the same bits, the same model ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many():
+    return {task: make(task, 13_001) for task in TASKS}  # three threads have rows enough to share nodes
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", METHODS)
+def test_same_seed_same_model_for_any_number_of_threads(many, method, task, partition):
+    settings = {"method": method, "partition": partition, "n_estimators": 3, "max_depth": 4}
+    one = fit(task, *many[task], random_state=7, **settings)
+    X = many[task][0]
+    for n_jobs in (1, 2, 3):
+        other = fit(task, *many[task], random_state=7, n_jobs=n_jobs, **settings)
+        assert_same_forest(one, other)
+        assert other.privacy_ == one.privacy_
+        assert np.array_equal(one.predict(X), other.predict(X))
+        assert np.array_equal(one.apply(X), other.apply(X))
+    different = fit(task, *many[task], random_state=8, **settings)
+    assert not np.array_equal(one.forest_.counts, different.forest_.counts)
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+def test_same_seed_same_model_with_more_rows_than_one_stream_deals():
+    X, y = make("classification", 140_000)
+    models = [fit("classification", X, y, random_state=3, n_jobs=n, n_estimators=4) for n in (1, 2)]
+    assert_same_forest(*models)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_without_a_seed_no_two_models_are_alike(small, task):
+    a, b = (fit(task, *small[task], n_estimators=3, max_depth=3) for _ in range(2))
+    assert not np.array_equal(a.forest_.counts, b.forest_.counts)
+
+
+def grown(codes, target, parts, task, method, n_threads):
+    """Grow three trees on rows that have their trees already, all other bits from one seed."""
+    domain = DOMAINS[task]
+    n_outputs = 3 if task == "classification" else 2
+    layout = TargetLayout.of_classes(n_outputs) if task == "classification" else TargetLayout.of_number(4096)
+    n_features = 1 if method in ("diprime", "random") else 2
+    settings = Settings(Fraction(1), method, 3, 4, n_features, None, None, True, "strict", False)
+    source = RandomSource(0)
+    with Threads(n_threads) as threads:
+        engine = LocalHistograms(codes, target, parts, 3, layout, threads)
+        splitter = make_splitter(domain, layout, settings, source)
+        structure = grow(engine, splitter, domain, 3, [Fraction(1, 8)] * 4, source, threads)
+        return structure.features, structure.masks, engine.sums()
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", METHODS)
+def test_shuffled_rows_with_their_coins_give_the_same_trees_and_leaf_sums(many, method, task):
+    X, y = many[task]
+    domain = DOMAINS[task]
+    codes, target = domain.encode(X), domain.encode_target(y)
+    with Threads(1) as threads:
+        parts = deal_parts(len(codes), 3, RandomSource(5), threads, equal=False)
+    first = grown(codes, target, parts, task, method, 1)
+    units = 1 if task == "classification" else 4096
+    assert first[2].sum() == units * len(X)
+    order = np.random.default_rng(1).permutation(len(X))
+    for n_threads in (1, 2):
+        again = grown(codes[order], target[order], parts[order], task, method, n_threads)
+        assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    elsewhere = grown(codes[order], target[order], parts, task, method, 1)  # rows that lost their coins
+    assert not np.array_equal(first[2], elsewhere[2])
+
+
+# -- what a fit does with its rows ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("task", TASKS)
+def test_at_infinite_epsilon_the_leaves_hold_every_row_once(many, task, partition):
+    model = fit(task, *many[task], epsilon=math.inf, n_estimators=3, max_depth=3, partition=partition)
+    sizes = model.forest_.counts.reshape(3, 8).sum(axis=1)
+    n = len(many[task][0])
+    if partition:
+        assert sizes.sum() == n
+        assert sizes.min() > n / 4  # dealt by fair coins
+    else:
+        assert sizes.tolist() == [n, n, n]
+
+
+def test_trees_on_parts_see_all_of_epsilon_and_trees_on_all_rows_a_share(small):
+    by_partition = {
+        partition: {
+            charge.what: charge.epsilon
+            for charge in fit(
+                "regression", *small["regression"], n_estimators=4, max_depth=2, partition=partition
+            ).privacy_.charges
+        }
+        for partition in (True, False)
+    }
+    assert by_partition[True].keys() == by_partition[False].keys()
+    for what, epsilon in by_partition[True].items():
+        assert epsilon == 4 * by_partition[False][what]
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize("epsilon", [1, math.inf])
+@pytest.mark.parametrize(("task", "missing"), [("regression", np.nan), ("classification", None), ("classification", 7)])
+def test_rows_without_a_target_are_as_if_they_were_not_there(task, missing, epsilon):
+    X, y = make(task, 500)
+    kept = np.arange(500) % 3 != 0
+    holed = np.where(kept, y.astype(object), missing)
+    settings = {"epsilon": epsilon, "n_estimators": 1, "random_state": 0}
+    a = fit(task, X, holed, **settings)
+    b = fit(task, X[kept], y[kept], **settings)
+    assert_same_forest(a, b)
+    if epsilon == math.inf:
+        assert a.forest_.counts.sum() == kept.sum()
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+def test_targets_out_of_range_count_as_the_nearest_in_range():
+    X, y = make("regression", 500)
+    domain = Domain(dict(DOMAINS["regression"].features), Numeric(2, 6))
+    settings = {"domain": domain, "random_state": 0}
+    a = fit("regression", X, np.where(y > 9, np.inf, y), **settings)
+    b = fit("regression", X, np.clip(y, 2, 6), **settings)
+    assert_same_forest(a, b)
+    assert a.predict(X).min() >= 2
+    assert a.predict(X).max() <= 6
+
+
+def test_the_forest_has_the_shape_that_was_asked_for(small):
+    model = fit("classification", *small["classification"], n_estimators=5, max_depth=3)
+    shapes = {name: array.shape for name, array in forest_arrays(model).items()}
+    assert shapes == {"depths": (5,), "features": (35,), "masks": (35, 32), "values": (40, 3), "counts": (40,)}
