@@ -3,6 +3,7 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from diprime.tables import read_target
 def places(levels, values, dtype=np.float64):
     """Find the values of an array."""
     column = read_target(np.asarray(values, dtype=dtype))
-    return LevelIndex(levels).finder(column)(0, column.n_rows).tolist()
+    return LevelIndex(levels).finder(column, "y")(0, column.n_rows).tolist()
 
 
 def objects(*values):
@@ -78,6 +79,12 @@ def test_integers_beyond_float64_are_told_apart():
     assert places([2**53 - 1], [2**53 - 1, 2**53, 2**53 + 1], np.int64) == [0, UNLISTED, UNLISTED]
 
 
+@pytest.mark.parametrize(("levels", "values"), [(["0", "1"], [0, 1]), (["F"], [True]), ([0, 1], ["0", "1"])])
+def test_a_dtype_that_can_hold_no_level_is_an_error(levels, values):
+    with pytest.raises(TypeError, match=r"y has dtype .*, but its levels in the domain are (text|numbers); list"):
+        places(levels, values, None)
+
+
 def test_labels_are_looked_up_once():
     column = read_target(pd.Series(pd.Categorical(["z", "F", None], categories=["z", "F", "unused"])))
-    assert LevelIndex(["F", "M"]).finder(column)(0, 3).tolist() == [UNLISTED, 0, ABSENT]
+    assert LevelIndex(["F", "M"]).finder(column, "y")(0, 3).tolist() == [UNLISTED, 0, ABSENT]

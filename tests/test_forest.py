@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from encoded_rows import EncodedRows
 
 from diprime import Forest
 from diprime.growth import Structure
@@ -54,16 +55,16 @@ def test_apply_and_predict_walk_the_trees(depth, n_outputs, n_threads):
     forest, codes = random_forest(depth, depth=depth, n_outputs=n_outputs), some_codes(900)
     leaves, outputs = walked(forest, codes)
     with Threads(n_threads) as threads:
-        assert np.array_equal(forest.apply(codes, threads), leaves)
-        assert forest.predict(codes, threads) == pytest.approx(outputs)
+        assert np.array_equal(forest.apply(EncodedRows(codes), threads), leaves)
+        assert forest.predict(EncodedRows(codes), threads) == pytest.approx(outputs)
 
 
 @pytest.mark.parametrize("n", [0, 1, 255, 256, 257])
 def test_any_number_of_rows_is_predicted(n):
     forest, codes = random_forest(0), some_codes(n)
     with Threads(2) as threads:
-        assert forest.predict(codes, threads).shape == (n, 2)
-        assert np.array_equal(forest.apply(codes, threads), walked(forest, codes)[0])
+        assert forest.predict(EncodedRows(codes), threads).shape == (n, 2)
+        assert np.array_equal(forest.apply(EncodedRows(codes), threads), walked(forest, codes)[0])
 
 
 def test_a_merged_forest_holds_trees_of_different_depths():
@@ -72,13 +73,16 @@ def test_a_merged_forest_holds_trees_of_different_depths():
     assert merged.depths.tolist() == [2, 2, 2, 5, 1, 1, 1]
     leaves, outputs = walked(merged, codes)
     with Threads(1) as threads:
-        assert np.array_equal(merged.apply(codes, threads), leaves)
-        assert np.array_equal(merged.apply(codes, threads), np.hstack([f.apply(codes, threads) for f in forests]))
-        assert merged.predict(codes, threads) == pytest.approx(outputs)
+        assert np.array_equal(merged.apply(EncodedRows(codes), threads), leaves)
+        assert np.array_equal(
+            merged.apply(EncodedRows(codes), threads),
+            np.hstack([f.apply(EncodedRows(codes), threads) for f in forests]),
+        )
+        assert merged.predict(EncodedRows(codes), threads) == pytest.approx(outputs)
         # a merged prediction is the mean of the parts' predictions, weighted by their released sizes
         sizes = [f.counts.sum() for f in forests]
-        parts = [f.predict(codes, threads) * size for f, size in zip(forests, sizes, strict=True)]
-        assert merged.predict(codes, threads) == pytest.approx(sum(parts) / sum(sizes))
+        parts = [f.predict(EncodedRows(codes), threads) * size for f, size in zip(forests, sizes, strict=True)]
+        assert merged.predict(EncodedRows(codes), threads) == pytest.approx(sum(parts) / sum(sizes))
 
 
 def test_trees_with_more_noise_than_records_still_count_a_little():
@@ -125,7 +129,7 @@ def test_a_forest_survives_pickling_and_can_be_compared():
     forest, codes = random_forest(0), some_codes(50)
     copy = pickle.loads(pickle.dumps(forest))
     with Threads(1) as threads:
-        assert np.array_equal(copy.predict(codes, threads), forest.predict(codes, threads))
+        assert np.array_equal(copy.predict(EncodedRows(codes), threads), forest.predict(EncodedRows(codes), threads))
     assert (copy == forest) is False  # two objects: comparing them must not fail on their arrays
     assert forest in [forest]
 
@@ -135,5 +139,5 @@ def test_read_only_arrays_predict():
     for array in (codes, *vars(forest).values()):
         array.flags.writeable = False
     with Threads(1) as threads:
-        assert forest.predict(codes, threads) == pytest.approx(walked(forest, codes)[1])
-        assert forest.apply(codes, threads).shape == (50, 3)
+        assert forest.predict(EncodedRows(codes), threads) == pytest.approx(walked(forest, codes)[1])
+        assert forest.apply(EncodedRows(codes), threads).shape == (50, 3)

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from encoded_rows import EncodedRows, local_histograms
 
 from diprime import defaults, histograms, leaves, splitters, training
 from diprime.budget import Ledger
@@ -62,7 +63,7 @@ def grown(method, task, n_rows, n_threads=1, depth=4, n_trees=3, order=None):
     if order is not None:
         codes, target, parts = (np.ascontiguousarray(a[order]) for a in (codes, target, parts))
     with Threads(n_threads) as threads:
-        engine = LocalHistograms(codes, target, parts, n_trees, layout, threads)
+        engine = local_histograms(codes, target, parts, n_trees, layout, threads)
         splitter = make_splitter(method, task)
         epsilons = [Fraction(2)] * depth
         structure = grow(engine, splitter, domain, n_trees, epsilons, RandomSource(5), threads)
@@ -91,7 +92,7 @@ def test_growth_does_not_depend_on_threads_chunks_batches_or_the_order_of_rows(m
 def test_growth_routes_rows_by_its_own_masks(method):
     domain, layout = TASKS["binary"]
     codes, target = random_rows("binary", 500)
-    engine = LocalHistograms(codes, target, np.zeros(500, dtype=np.uint16), 1, layout, ONE)
+    engine = local_histograms(codes, target, np.zeros(500, dtype=np.uint16), 1, layout, ONE)
     structure = grow(engine, make_splitter(method, "binary"), domain, 1, [Fraction(2)] * 5, RandomSource(5), ONE)
     assert structure.features.shape == (1, 31)
     nodes = np.zeros(500, dtype=np.int64)
@@ -110,7 +111,7 @@ def test_no_rows_grow_complete_trees_all_the_same(method, left_out):
     domain, layout = TASKS["number"]
     codes, target = random_rows("number", 40 if left_out else 0)
     target[:] = -1
-    engine = LocalHistograms(codes, target, np.zeros(len(codes), dtype=np.uint16), 2, layout, ONE)
+    engine = local_histograms(codes, target, np.zeros(len(codes), dtype=np.uint16), 2, layout, ONE)
     structure = grow(engine, make_splitter(method, "number"), domain, 2, [Fraction(1)] * 4, RandomSource(0), ONE)
     assert structure.features.shape == (2, 15)
     regions = Regions.roots(domain, 2)
@@ -200,7 +201,7 @@ def fit(method, task, *, partition=True, accounting="strict", epsilon=Fraction(3
     options = Settings(epsilon, method, *size, k, None, None, partition, accounting, False)
     ledger = Ledger(epsilon, accounting)
     codes, target = random_rows(task, n_rows)
-    structure, sums = train(codes, target, domain, layout, options, ledger, RandomSource(3), ONE)
+    structure, sums = train(EncodedRows(codes), target, domain, layout, options, ledger, RandomSource(3), ONE)
     return ledger, structure, sums
 
 

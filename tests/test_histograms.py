@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from encoded_rows import local_histograms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime import histograms
-from diprime.histograms import LocalHistograms, TargetLayout
+from diprime.histograms import TargetLayout
 from diprime.parallel import Threads
 
 LAYOUTS = {
@@ -61,7 +62,7 @@ def check_levels(codes, target, parts, n_parts, layout, n_threads, depth, seed, 
     codes_kept, target_kept, nodes = codes[kept], target[kept], parts[kept].astype(np.int64)
     chunks = []
     with Threads(n_threads) as threads:
-        engine = LocalHistograms(codes, target, parts, n_parts, layout, threads)
+        engine = local_histograms(codes, target, parts, n_parts, layout, threads)
         engine.start()
         for level in range(depth):
             n_nodes = n_parts * 2**level
@@ -151,7 +152,7 @@ def test_all_rows_in_one_of_many_nodes_are_shared_among_threads(where):
 def test_starting_again_puts_every_row_back_at_its_root():
     layout = LAYOUTS["number"]
     codes, target, parts = random_rows(layout, 2000, 6, n_parts=3)
-    engine = LocalHistograms(codes, target, parts, 3, layout, Threads(1))
+    engine = local_histograms(codes, target, parts, 3, layout, Threads(1))
     first, totals = engine.histograms(0, 3).copy(), engine.sums()
     for seed in range(2):
         for level in range(3):
@@ -168,8 +169,8 @@ def test_rows_left_out_are_nowhere():
     layout = LAYOUTS["classes"]
     codes, target, parts = random_rows(layout, 500, 7, n_parts=4, left_out=0.5)
     kept = target >= 0
-    whole = LocalHistograms(codes, target, parts, 4, layout, Threads(1))
-    clean = LocalHistograms(codes[kept], target[kept], parts[kept], 4, layout, Threads(1))
+    whole = local_histograms(codes, target, parts, 4, layout, Threads(1))
+    clean = local_histograms(codes[kept], target[kept], parts[kept], 4, layout, Threads(1))
     assert (whole.histograms(0, 4) == clean.histograms(0, 4)).all()
     assert (whole.sums() == clean.sums()).all()
 
@@ -178,8 +179,8 @@ def test_the_order_of_rows_does_not_matter():
     layout = LAYOUTS["number"]
     codes, target, parts = random_rows(layout, 500, 7, n_parts=4)
     order = np.random.default_rng(0).permutation(500)
-    one = LocalHistograms(codes, target, parts, 4, layout, Threads(1))
-    other = LocalHistograms(codes[order], target[order], parts[order], 4, layout, Threads(1))
+    one = local_histograms(codes, target, parts, 4, layout, Threads(1))
+    other = local_histograms(codes[order], target[order], parts[order], 4, layout, Threads(1))
     assert (one.histograms(0, 4) == other.histograms(0, 4)).all()
 
 
@@ -188,7 +189,7 @@ def test_as_many_trees_as_are_allowed():
     codes, target, _ = random_rows(layout, 10, 0, left_out=0)
     target[3] = -1
     parts = np.full(10, 65534, dtype=np.uint16)
-    engine = LocalHistograms(codes, target, parts, 65535, layout, Threads(1))
+    engine = local_histograms(codes, target, parts, 65535, layout, Threads(1))
     sums = engine.sums()
     assert sums.shape == (65535, 2)
     assert sums[65534].sum() == sums.sum() == 9
@@ -203,7 +204,7 @@ def test_every_record_is_a_vector_of_non_negative_entries_that_sum_to_the_units(
     high = layout.units + 1 if layout.units > 1 else layout.n_outputs
     for value in {0, 1 % high, high // 2, high - 1}:
         target = np.array([value], dtype=np.int32)
-        engine = LocalHistograms(
+        engine = local_histograms(
             np.zeros((1, 1), dtype=np.uint8), target, np.zeros(1, dtype=np.uint16), 1, layout, Threads(1)
         )
         vector = engine.sums()[0]
@@ -228,8 +229,8 @@ def test_sums_at_the_largest_number_of_rows_do_not_run_into_each_other():
 def test_too_many_rows_are_refused_before_anything_is_summed(monkeypatch):
     monkeypatch.setattr(TargetLayout, "most_rows", 9)
     layout = LAYOUTS["binary"]
-    LocalHistograms(*random_rows(layout, 9, 0), 1, layout, Threads(1))
-    with pytest.raises(ValueError, match="at most 9"):
-        LocalHistograms(*random_rows(layout, 10, 0), 1, layout, Threads(1))
+    local_histograms(*random_rows(layout, 9, 0), 1, layout, Threads(1))
+    with pytest.raises(ValueError, match="more rows than the 9"):
+        local_histograms(*random_rows(layout, 10, 0), 1, layout, Threads(1))
     with pytest.raises(ValueError, match="at most 1000"):
         TargetLayout.of_classes(1001)

@@ -6,13 +6,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from encoded_rows import local_histograms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime import splitters
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.growth import grow
-from diprime.histograms import LocalHistograms, TargetLayout
+from diprime.histograms import TargetLayout
 from diprime.kernels import scoring
 from diprime.mechanisms import ABSENT_COST
 from diprime.parallel import Threads
@@ -68,7 +69,7 @@ def goes_right(masks, codes):
 
 def engine_of(codes, target, layout, parts=None, n_parts=1, threads=ONE):
     parts = np.zeros(len(codes), dtype=np.uint16) if parts is None else parts
-    return LocalHistograms(codes, target, parts, n_parts, layout, threads)
+    return local_histograms(codes, target, parts, n_parts, layout, threads)
 
 
 def vectors_of(target, layout):

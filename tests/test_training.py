@@ -7,12 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from encoded_rows import local_histograms
 from small_data import DOMAINS, METHODS, TASKS, assert_same_forest, fit, forest_arrays, make
 
 from diprime import Domain, Ledger, Numeric, PrivacyWarning
 from diprime.budget import Charge
 from diprime.growth import grow
-from diprime.histograms import LocalHistograms, TargetLayout
+from diprime.histograms import TargetLayout
 from diprime.parallel import Threads
 from diprime.randomness import RandomSource, deal_parts
 from diprime.training import Settings, make_splitter, train
@@ -69,8 +70,8 @@ def test_a_ledger_that_does_not_add_up_stops_the_fit(small, monkeypatch):
         args[5].charge(Charge("a look", "none", "", Fraction(1, 2)))
         return train(*args)
 
-    def spends_nothing(codes, target, domain, layout, settings, ledger, source, threads):
-        return train(codes, target, domain, layout, settings, Ledger(settings.epsilon), source, threads)
+    def spends_nothing(rows, target, domain, layout, settings, ledger, source, threads):
+        return train(rows, target, domain, layout, settings, Ledger(settings.epsilon), source, threads)
 
     monkeypatch.setattr("diprime.estimators.train", spends_more)
     with pytest.raises(ValueError, match=r"The budget of epsilon = 1 does not cover"):
@@ -186,7 +187,7 @@ def grown(codes, target, parts, task, method, n_threads):
     settings = Settings(Fraction(1), method, 3, 4, n_features, None, None, True, "strict", False)
     source = RandomSource(0)
     with Threads(n_threads) as threads:
-        engine = LocalHistograms(codes, target, parts, 3, layout, threads)
+        engine = local_histograms(codes, target, parts, 3, layout, threads)
         splitter = make_splitter(domain, layout, settings, source)
         structure = grow(engine, splitter, domain, 3, [Fraction(1, 8)] * 4, source, threads)
         return structure.features, structure.masks, engine.sums()
@@ -214,15 +215,20 @@ def test_shuffled_rows_with_their_coins_give_the_same_trees_and_leaf_sums(many, 
 # -- what a fit does with its rows ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("method", ["joint", "diprime-exp"])
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("task", TASKS)
-def test_at_infinite_epsilon_the_leaves_hold_every_row_once(many, task, partition):
-    model = fit(task, *many[task], epsilon=math.inf, n_estimators=3, max_depth=3, partition=partition)
+def test_at_infinite_epsilon_leaves_hold_all_rows_or_a_bag_of_them(many, task, partition, method):
+    shape = {"n_estimators": 3, "max_depth": 3, "max_features": 2}
+    model = fit(task, *many[task], epsilon=math.inf, method=method, partition=partition, **shape)
     sizes = model.forest_.counts.reshape(3, 8).sum(axis=1)
     n = len(many[task][0])
     if partition:
         assert sizes.sum() == n
         assert sizes.min() > n / 4  # dealt by fair coins
+    elif method == "joint":  # bags of 63.2 %: ten standard deviations either way
+        assert np.abs(sizes - 0.632 * n).max() < 10 * math.sqrt(0.632 * 0.368 * n)
+        assert len(set(sizes)) == 3
     else:
         assert sizes.tolist() == [n, n, n]
 

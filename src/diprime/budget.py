@@ -200,6 +200,8 @@ class Ledger:
             f"One record added or removed: epsilon = {_text(total)}; one record replaced: epsilon = {_text(double)}.",
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
+        if total == math.inf:
+            notes.append("NOT PRIVATE: epsilon is infinite.")
         if self.accounting == "paper":
             notes.append("NOT PRIVATE: accounting as published, which counts less than is spent.")
         notes += [f"NOT PRIVATE: {waiver}" for waiver in self.waivers]

@@ -40,8 +40,12 @@ def balance(*, classification: bool, epsilon: Epsilon) -> Fraction:
     return Fraction(1, 100) if classification else Fraction(1, 50)
 
 
-def max_features(method: str, n_features: int) -> int:
-    """Return the number of features tried at a node."""
+def max_features(method: str, n_features: int, *, classification: bool, same_rows: bool) -> int:
+    """Return the number of features tried at a node.
+
+    One private selection may look at all features for the price of one, and noise and disjoint rows make trees
+    different. ``same_rows`` says that neither does; then the numbers are those of scikit-learn's random forests.
+    """
     if method == "joint":
-        return n_features
+        return max(1, math.isqrt(n_features)) if same_rows and classification else n_features
     return 1 if method in ("diprime", "random") else min(N_FEATURES_OF_PAPER, n_features)

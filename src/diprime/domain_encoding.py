@@ -115,7 +115,7 @@ class RowEncoding:
     def _encoder(self, j: int, column: Column) -> _Encoder:
         feature = self._features[j]
         if isinstance(feature, Categorical):
-            return _level_encoder(self._indices[j], column)
+            return _level_encoder(self._indices[j], column, f"Feature {self._names[j]!r}")
         column.check_numeric(f"Feature {self._names[j]!r}")
         formula = linear_formula(feature)
         if formula is not None:
@@ -126,8 +126,8 @@ class RowEncoding:
         return lambda start, stop, out: encoding.encode_sorted(column.floats(start, stop), thresholds, out)
 
 
-def _level_encoder(index: LevelIndex, column: Column) -> _Encoder:
-    find = index.finder(column)
+def _level_encoder(index: LevelIndex, column: Column, where: str) -> _Encoder:
+    find = index.finder(column, where)
 
     def encode(start: int, stop: int, out: Codes) -> None:
         places = find(start, stop)
@@ -146,7 +146,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def encode_classes(target: Categorical, column: Column) -> npt.NDArray[np.int32]:
     """Return the places of a target's classes; -1 where they are missing or not in the list."""
-    find = LevelIndex(target.levels).finder(column)
+    find = LevelIndex(target.levels).finder(column, "y")
     out = np.empty(column.n_rows, dtype=np.int32)
     for a, b in spans(0, column.n_rows):
         out[a:b] = np.maximum(find(a, b), -1)
@@ -159,8 +159,8 @@ def encode_numbers(target: Numeric, column: Column) -> npt.NDArray[np.int32]:
     low, high = bounds(target)
     out = np.empty(column.n_rows, dtype=np.int32)
     for a, b in spans(0, column.n_rows):
-        values = column.floats(a, b).astype(np.float64)
-        with np.errstate(over="ignore"):  # what overflows is clamped
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is clamped
+            values = column.floats(a, b).astype(np.float64)
             units = np.rint((values - low) / (high - low) * TARGET_UNITS)
         out[a:b] = np.where(np.isnan(units), -1, np.clip(units, 0, TARGET_UNITS))
     return out

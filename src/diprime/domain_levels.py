@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from itertools import repeat
@@ -35,14 +36,31 @@ class LevelIndex:
     def __init__(self, levels: Sequence[Hashable]) -> None:
         self._levels = levels
 
-    def finder(self, column: Column) -> Callable[[int, int], _Places]:
+    def finder(self, column: Column, where: str) -> Callable[[int, int], _Places]:
         """Return a function from a block of the column's rows to places: `UNLISTED` for none, `ABSENT` for missing."""
+        self._check_dtype(column, where)
         if column.labels is not None:
             table = np.array([*self._find_values(column.labels), ABSENT], dtype=np.int64)
             return lambda start, stop: table[column.block(start, stop)]  # a missing value is -1: the last entry
         if column.kind == "number" and self._numbers is not None:
             return lambda start, stop: self._find_numbers(as_floats(column.block(start, stop)))
         return lambda start, stop: self._find_values(column.values(start, stop))
+
+    def _check_dtype(self, column: Column, where: str) -> None:
+        """Refuse a column whose dtype can hold none of the levels: a mistake that no value would show.
+
+        Floats are let through: text of which every value is missing is often read as NaN.
+        """
+        of_text = all(isinstance(level, str) for level in self._levels)
+        of_numbers = all(isinstance(level, numbers.Number) for level in self._levels)
+        if (of_text and column.kind == "number" and not column.dtype.lower().startswith("float")) or (
+            of_numbers and column.kind == "text"
+        ):
+            levels, held = ("text", "numbers") if of_text else ("numbers", "text")
+            raise TypeError(
+                f"{where} has dtype {column.dtype}, but its levels in the domain are {levels}; list its levels as "
+                f"{held}, or convert the column."
+            )
 
     @cached_property
     def _places(self) -> dict[Hashable, int]:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime import defaults
 from diprime.budget import Accounting, Ledger, PrivacyWarning, exact_epsilon
-from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric
+from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric, RowReader
 from diprime.forest import Forest
 from diprime.histograms import TargetLayout
 from diprime.leaves import plain_means, shrunken_means
@@ -104,27 +104,30 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
     # -- parameters ----------------------------------------------------------------------------------------------------
 
     def _check_settings(self, n_features: int) -> Settings:
+        epsilon = exact_epsilon(self.epsilon)
         method: Method = _choice("method", self.method, METHODS)
+        partition: bool = _choice("partition", self.partition, (True, False))
         return Settings(
-            exact_epsilon(self.epsilon),
+            epsilon,
             method,
             _integer("n_estimators", self.n_estimators, 1, 65535),
             _integer("max_depth", self.max_depth, 1, MOST_DEPTH),
-            self._check_max_features(method, n_features),
+            self._check_max_features(method, n_features, same_rows=epsilon == math.inf and not partition),
             _fraction("split_share", self.split_share, 0, 1, open_ends=True),
             _fraction("balance", self.balance, 0, 1000, open_ends=False),
-            _choice("partition", self.partition, (True, False)),
+            partition,
             _choice("accounting", self.accounting, ("strict", "paper")),
             bool(self.verbose),
         )
 
-    def _check_max_features(self, method: Method, n_features: int) -> int:
+    def _check_max_features(self, method: Method, n_features: int, *, same_rows: bool) -> int:
         value, n = self.max_features, 0
         if value is None:
             n = n_features
         elif isinstance(value, str):
             if value == "auto":
-                n = defaults.max_features(method, n_features)
+                classification = self._task == "classification"
+                n = defaults.max_features(method, n_features, classification=classification, same_rows=same_rows)
             elif value in ("sqrt", "log2"):
                 n = max(1, int(math.sqrt(n_features) if value == "sqrt" else math.log2(n_features)))
         elif isinstance(value, numbers.Integral) and not isinstance(value, bool):
@@ -201,10 +204,10 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
         if self.random_state is not None:
             ledger.waive("random_state was set, so whoever knows it can take the noise off the model.")
         source = RandomSource(self.random_state)
-        codes = domain.encode(X, n_threads=resolve_n_jobs(self.n_jobs))
+        rows = domain.reader(X)
         target = domain.encode_target(y)
-        if len(target) != len(codes):
-            sizes = [len(codes), len(target)]
+        if len(target) != rows.n_rows:
+            sizes = [rows.n_rows, len(target)]
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
         for reason in ledger.waivers:
             warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=3)
@@ -216,7 +219,7 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
             warnings.warn(message, PrivacyWarning, stacklevel=3)
         layout = self._layout(domain)
         with Threads(resolve_n_jobs(self.n_jobs)) as threads:
-            structure, leaves = train(codes, target, domain, layout, settings, ledger, source, threads)
+            structure, leaves = train(rows, target, domain, layout, settings, ledger, source, threads)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
         if settings.accounting == "paper":
@@ -239,7 +242,7 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
-    def _encode(self, X: Any) -> npt.NDArray[np.uint8]:
+    def _reader(self, X: Any) -> RowReader:
         check_is_fitted(self)
         domain = self.domain_
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != domain.n_features:
@@ -247,9 +250,9 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {domain.n_features} features "
                 "as input."
             )
-        codes = domain.encode(X, n_threads=resolve_n_jobs(self.n_jobs))
+        rows = domain.reader(X)
         self._name_columns(X, domain, reset=False)
-        return codes
+        return rows
 
     def apply(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the leaf that each row reaches in each tree.
@@ -264,14 +267,14 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
         leaves : ndarray of shape (n, n_trees)
             The number of the leaf, counted from the left of its tree.
         """
-        codes = self._encode(X)
+        rows = self._reader(X)
         with Threads(resolve_n_jobs(self.n_jobs)) as threads:
-            return self.forest_.apply(codes, threads)
+            return self.forest_.apply(rows, threads)
 
     def _predict_outputs(self, X: Any) -> npt.NDArray[np.float64]:
-        codes = self._encode(X)
+        rows = self._reader(X)
         with Threads(resolve_n_jobs(self.n_jobs)) as threads:
-            return self.forest_.predict(codes, threads)
+            return self.forest_.predict(rows, threads)
 
     @property
     def feature_importances_(self) -> npt.NDArray[np.float64]:
@@ -307,7 +310,8 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
         λ of ``"joint"``: what one row of imbalance costs, a squared error of one being one.
     partition : bool, default=True
         Whether trees learn from disjoint parts of the rows, each with all of epsilon, or from all rows with an equal
-        share of it.
+        share of it. Without it, ``"joint"`` at epsilon = inf is a random forest: every tree learns from a random bag of
+        rows and, for classes, tries the square root of the number of features.
     accounting : {"strict", "paper"}, default="strict"
         ``"paper"`` spends as the DiPriMe paper counts, for comparison only: it is not private.
     n_jobs : int or None, default=None
@@ -447,7 +451,8 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
         λ of ``"joint"``: what one row of imbalance costs, a squared error of one being one.
     partition : bool, default=True
         Whether trees learn from disjoint parts of the rows, each with all of epsilon, or from all rows with an equal
-        share of it.
+        share of it. Without it, ``"joint"`` at epsilon = inf is a random forest: every tree learns from a random bag of
+        rows and, for classes, tries the square root of the number of features.
     accounting : {"strict", "paper"}, default="strict"
         ``"paper"`` spends as the DiPriMe paper counts, for comparison only: it is not private.
     n_jobs : int or None, default=None

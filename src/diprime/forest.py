@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from diprime.growth import Structure
+from diprime.histograms import Rows
 from diprime.kernels import walking
 from diprime.parallel import Threads
 
 Floats = npt.NDArray[np.float64]
-ROWS_PER_BLOCK = 256
+WALKED_TOGETHER = 256
+READ_TOGETHER = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,35 +86,53 @@ class Forest:
         sizes = np.maximum(np.add.reduceat(self.counts, self.first_leaves[:-1]), 1.0)
         return np.asarray(sizes / sizes.sum())
 
-    def apply(self, codes: npt.NDArray[np.uint8], threads: Threads) -> npt.NDArray[np.int32]:
+    def apply(self, rows: Rows, threads: Threads) -> npt.NDArray[np.int32]:
         """Return the leaf, from the left, that each row reaches in each tree."""
-        leaves = np.empty((len(codes), self.n_trees), dtype=np.int32)
+        leaves = np.empty((rows.n_rows, self.n_trees), dtype=np.int32)
         first_splits = self.first_splits
 
-        def walk(begin: int, end: int) -> None:
-            nodes = np.empty(ROWS_PER_BLOCK, dtype=np.int32)
-            walking.leaves(
-                codes[begin:end], self.depths, first_splits, self.features, self.masks, nodes, leaves[begin:end]
-            )
+        def walk(begin: int, end: int, codes: npt.NDArray[np.uint8]) -> None:
+            nodes = np.empty(WALKED_TOGETHER, dtype=np.int32)
+            walking.leaves(codes, self.depths, first_splits, self.features, self.masks, nodes, leaves[begin:end])
 
-        threads.run(walk, len(codes), at_least=ROWS_PER_BLOCK)
+        _read_in_blocks(rows, threads, walk)
         return leaves
 
-    def predict(self, codes: npt.NDArray[np.uint8], threads: Threads) -> Floats:
-        """Return the mean of the leaf estimates that each row reaches, trees weighted by their size."""
-        n_leaves = np.diff(self.first_leaves)
-        values = self.values * np.repeat(self.tree_weights, n_leaves)[:, None]
-        out = np.zeros((len(codes), values.shape[1]))
+    def _predictor(self) -> Callable[[npt.NDArray[np.uint8]], Floats]:
+        """Return a function from codes to the mean of the leaf estimates, trees weighted by their size."""
         first_splits, first_leaves = self.first_splits, self.first_leaves
+        values = self.values * np.repeat(self.tree_weights, np.diff(first_leaves))[:, None]
 
-        def walk(begin: int, end: int) -> None:
-            nodes = np.empty(ROWS_PER_BLOCK, dtype=np.int32)
+        def predict(codes: npt.NDArray[np.uint8]) -> Floats:
+            nodes = np.empty(WALKED_TOGETHER, dtype=np.int32)
+            means = np.zeros((len(codes), values.shape[1]))
             walking.predict(
-                codes[begin:end], self.depths, first_splits, first_leaves, self.features, self.masks, values,
-                nodes, out[begin:end],
-            )  # fmt: skip
+                codes, self.depths, first_splits, first_leaves, self.features, self.masks, values, nodes, means
+            )
+            return means
 
-        threads.run(walk, len(codes), at_least=ROWS_PER_BLOCK)
+        return predict
+
+    def predict(self, rows: Rows, threads: Threads) -> Floats:
+        """Return the mean of the leaf estimates that each row reaches, trees weighted by their size."""
+        out = np.empty((rows.n_rows, self.values.shape[1]))
+        predict = self._predictor()
+
+        def write(begin: int, end: int, codes: npt.NDArray[np.uint8]) -> None:
+            out[begin:end] = predict(codes)
+
+        _read_in_blocks(rows, threads, write)
+        return out
+
+    def decide(self, rows: Rows, threads: Threads) -> npt.NDArray[np.intp]:
+        """Return the place of the largest output of :meth:`predict`, the first of equals, for each row."""
+        out = np.empty(rows.n_rows, dtype=np.intp)
+        predict = self._predictor()
+
+        def write(begin: int, end: int, codes: npt.NDArray[np.uint8]) -> None:
+            out[begin:end] = predict(codes).argmax(axis=1)
+
+        _read_in_blocks(rows, threads, write)
         return out
 
     def importances(self, n_features: int) -> Floats:
@@ -129,6 +149,19 @@ class Forest:
                 counts, sums = (a.reshape(-1, 2, a.shape[1]).sum(axis=1) for a in (counts, sums))
         total = gains.sum()
         return gains / total if total > 0 else gains
+
+
+def _read_in_blocks(rows: Rows, threads: Threads, work: Callable[[int, int, npt.NDArray[np.uint8]], None]) -> None:
+    """Call ``work(begin, end, codes)`` on all rows, a block that stays in the processor's cache at a time."""
+
+    def read(first: int, last: int) -> None:
+        codes = np.empty((READ_TOGETHER, rows.n_features), dtype=np.uint8)
+        for begin in range(first, last, READ_TOGETHER):
+            end = min(begin + READ_TOGETHER, last)
+            rows.read(begin, end, codes[: end - begin])
+            work(begin, end, codes[: end - begin])
+
+    threads.run(read, rows.n_rows, at_least=READ_TOGETHER)
 
 
 def _between_siblings(counts: Floats, sums: Floats) -> Floats:

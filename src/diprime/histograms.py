@@ -19,6 +19,7 @@ from diprime.parallel import Threads
 Bins = npt.NDArray[np.uint64]
 N_CODES = 256
 CHUNK_BYTES = 32 << 20
+BLOCK_ROWS = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,23 @@ class Engine(Protocol):
         """Return the sum of the records' vectors at every node."""
 
 
+class Rows(Protocol):
+    """Encoded rows, read a block at a time; :class:`diprime.domain.RowReader` is one."""
+
+    n_rows: int
+    n_features: int
+
+    def read(self, start: int, stop: int, out: npt.NDArray[np.uint8]) -> None:
+        """Write the codes of the rows from ``start`` to ``stop``."""
+
+
 class LocalHistograms:
     """Rows in this process.
 
     Parameters
     ----------
-    codes : array of shape (n, n_features)
-        The encoded features.
+    rows : Rows
+        The features, read once.
     target : array of shape (n,)
         The encoded target; rows where it is negative are left out.
     parts : array of shape (n,)
@@ -125,7 +136,7 @@ class LocalHistograms:
 
     def __init__(
         self,
-        codes: npt.NDArray[np.uint8],
+        rows: Rows,
         target: npt.NDArray[np.int32],
         parts: npt.NDArray[np.uint16],
         n_parts: int,
@@ -133,20 +144,34 @@ class LocalHistograms:
         threads: Threads,
     ) -> None:
         if len(target) > layout.most_rows:
-            raise ValueError(f"There are {len(target)} rows; at most {layout.most_rows} are supported.")
+            raise ValueError(f"There are more rows than the {layout.most_rows:,} that are supported.")
         self.layout = layout
         self._threads = threads
-        left_out = np.uint16(n_parts)
-        parts = np.where(target < 0, left_out, parts)
-        sizes = np.bincount(parts, minlength=n_parts)[:n_parts]
-        self._root_bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self._records = np.empty((self._root_bounds[-1], codes.shape[1] + 4), dtype=np.uint8)
-        columns, values = layout.columns_and_values(target)
-        histogram.deal(codes, values, columns, parts, self._root_bounds[:-1].copy(), self._records)
-        self._width = codes.shape[1] * N_CODES * layout.n_columns
+        self._width = rows.n_features * N_CODES * layout.n_columns
         self._nodes_per_chunk = max(2, CHUNK_BYTES // (8 * self._width) // 2 * 2)
         self._buffers: list[Bins | None] = [None, None]
+        self._deal(rows, target, np.where(target < 0, np.uint16(n_parts), parts), n_parts)
         self.start()
+
+    def _deal(self, rows: Rows, target: npt.NDArray[np.int32], parts: npt.NDArray[np.uint16], n_parts: int) -> None:
+        """Encode the rows block by block, straight to where their trees' records are; part ``n_parts`` is left out."""
+        n_blocks = -(-rows.n_rows // BLOCK_ROWS)
+        blocks = [slice(i * BLOCK_ROWS, min((i + 1) * BLOCK_ROWS, rows.n_rows)) for i in range(n_blocks)]
+        sizes = np.array([np.bincount(parts[b], minlength=n_parts)[:n_parts] for b in blocks], dtype=np.int64)
+        sizes = sizes.reshape(n_blocks, n_parts)
+        self._root_bounds = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))]).astype(np.int64)
+        ends = self._root_bounds[:-1] + np.cumsum(sizes, axis=0) - sizes
+        self._records = np.empty((self._root_bounds[-1], rows.n_features + 4), dtype=np.uint8)
+        columns, values = self.layout.columns_and_values(target)
+
+        def deal(first: int, last: int) -> None:
+            codes = np.empty((BLOCK_ROWS, rows.n_features), dtype=np.uint8)
+            for i in range(first, last):
+                b = blocks[i]
+                rows.read(b.start, b.stop, codes[: b.stop - b.start])
+                histogram.deal(codes, values[b], columns[b], parts[b], ends[i], self._records)
+
+        self._threads.run(deal, n_blocks)
 
     def start(self) -> None:
         """Put every row at the root of its tree."""

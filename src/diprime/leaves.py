@@ -97,9 +97,9 @@ def shrunken_means(leaves: LeafSums, *, of_classes: bool) -> Floats:
         # The count's own noise is in the quotient: Var[S̃/ñ] ≈ σ²·((1 - p)² + (C - 1)·p²)/n².
         variance = noise * ((1 - parents) ** 2 + (n_outputs - 1) * parents**2) / counts**2
         row_variance = parents * (1 - parents)
-        # Nodes count by their rows, and hardly at all where the noise outweighs them: squared, the trust in a node
-        # falls faster towards zero rows than its variance grows.
-        trust = counts * (counts**2 / (counts**2 + noise / np.maximum(row_variance, 1e-6))) ** 2
+        # Nodes count by their rows, and hardly at all where they have none or the noise outweighs them: the trust in a
+        # node falls faster towards zero rows than its variance grows.
+        trust = counts**2 / (counts + 1) * (counts**2 / (counts**2 + noise / np.maximum(row_variance, 1e-6))) ** 2
         if of_classes:
             variance = variance + row_variance / counts
         spread = max(float(np.sum(trust * ((own - parents) ** 2 - variance)) / np.sum(trust)), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ import numpy as np
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
     """Turn scikit-learn's ``n_jobs`` into a number of threads; ``None`` means all cores this process may use."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral)):
+        raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.")
     if n_jobs is None or n_jobs < 0:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cores if n_jobs is None else max(1, cores + 1 + n_jobs)

@@ -80,6 +80,11 @@ class RandomSource:
         raise TypeError("A RandomSource cannot be pickled: whoever has its key can take the noise off a model.")
 
 
+def draw_bag(n_rows: int, source: RandomSource) -> npt.NDArray[np.uint16]:
+    """Draw 0 for the rows of a bag and 1 for the others: 63.2 % of the rows, as many as are in a bootstrap sample."""
+    return (source.integers(1000, n_rows) >= 632).astype(np.uint16)
+
+
 def permutation(stream: npt.NDArray[np.uint32], n: int) -> npt.NDArray[np.int64]:
     """Draw a random order of n things from one stream."""
     keys = np.empty(n, dtype=np.uint64)

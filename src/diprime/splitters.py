@@ -439,8 +439,9 @@ class _MedianLevel:
             pairs = first * k + np.flatnonzero(found)
             quality = np.empty(len(pairs), dtype=np.int64)
             layout, cost = self.splitter.layout, self.splitter.quality
+            here = np.minimum(self.candidates.nodes[pairs] - first_node, len(bins) - 1)
             scoring.mask_costs(
-                bins, self.candidates.nodes[pairs] - first_node, self.candidates.features[pairs], masks[found],
+                bins, here, self.candidates.features[pairs], masks[found],
                 layout.n_columns, layout.shift, cost.scale(layout), cost.balance, quality,
             )  # fmt: skip
             costs[found] = quality

@@ -21,6 +21,8 @@ BLOCK_ROWS = 16_384
 Array = npt.NDArray[Any]
 """An array of any dtype."""
 
+_NO_NUMBERS = (np.ndarray, np.complexfloating, np.datetime64, np.timedelta64)
+
 
 @dataclass(frozen=True)
 class Column:
@@ -73,22 +75,20 @@ def as_floats(block: Array) -> Array:
     """Return float32 and float64 as they are, for the kernels to read in place, and anything else as float64."""
     if is_kernel_ready(block):
         return block
-    with np.errstate(over="ignore"):  # long doubles beyond float64 become infinite, and are clamped
+    with np.errstate(over="ignore", invalid="ignore"):  # long doubles beyond float64 become infinite, and are clamped
         return block.astype(np.float64, order="C")
 
 
 def _objects_to_floats(block: Array) -> npt.NDArray[np.float64]:
-    if not any(isinstance(v, (np.ndarray, np.complexfloating)) for v in block):  # NumPy would warn about them
-        try:
-            return block.astype(np.float64)
-        except Exception:  # one value is no number: take them one by one
-            pass
+    # One by one: NumPy reads a block of dates and numbers differently if it also holds a value that is neither, and
+    # no record may change what another one becomes.
     return np.fromiter(map(_object_to_float, block), dtype=np.float64, count=len(block))
 
 
 def _object_to_float(value: Any) -> float:
     try:
-        return math.nan if isinstance(value, (np.ndarray, np.complexfloating)) else float(value)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return math.nan if isinstance(value, _NO_NUMBERS) else float(value)
     except OverflowError:
         try:
             return math.inf if value > 0 else -math.inf
@@ -111,6 +111,8 @@ def read_table(X: Any) -> Table:
     if hasattr(X, "collect") and hasattr(X, "lazy"):
         raise TypeError("X is a lazy frame; call its collect() first.")
     array = _to_array(X, "X")
+    if array.ndim == 1 and array.dtype == object and any(isinstance(row, (list, tuple, np.ndarray)) for row in array):
+        raise ValueError("X does not have rows of equal length; give a rectangular table.")
     if array.ndim != 2:
         advice = (
             "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or "
@@ -133,7 +135,10 @@ def read_target(y: Any) -> Column:
         if table.n_columns != 1:
             raise ValueError(f"y should be a 1d array, got a table of {table.n_columns} columns instead.")
         return table.column(0)
-    array = _to_array(y, "y")
+    if isinstance(y, (list, tuple)) and not all(isinstance(value, (list, np.ndarray)) for value in y):
+        array = _to_objects(y)  # one by one, for a class may be a tuple, which NumPy would unpack
+    else:
+        array = _to_array(y, "y")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -157,12 +162,11 @@ def _to_array(values: Any, where: str) -> Array:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{where} is a masked array; fill it first, with NaN for what is missing.")
     try:
-        array = np.asarray(values)
-        if array.dtype.kind in "US" and isinstance(values, (list, tuple)):
-            array = np.asarray(values, dtype=object)  # NumPy has turned the numbers beside text into text
+        # The values of a list stay what they are: one dtype for all would let a record change what others become,
+        # as a float among large integers does.
+        return np.asarray(values, dtype=object) if isinstance(values, (list, tuple)) else np.asarray(values)
     except ValueError:
         raise ValueError(f"{where} does not have rows of equal length; give a rectangular table.") from None
-    return array
 
 
 def _no_times(where: str, dtype: object) -> NoReturn:
@@ -208,7 +212,9 @@ def _series_column(series: nw.Series[Any], where: str) -> Column:
     if dtype in (nw.Categorical, nw.Enum, nw.String, nw.Binary):
         return Column(len(series), "text", lambda start, stop: _to_objects(values(start, stop)), values, str(dtype))
     nulls = str(getattr(native, "dtype", getattr(native, "type", ""))).lower().startswith("null")
-    if dtype.is_numeric() or dtype == nw.Boolean or nulls:
+    if nulls:  # nothing says of what
+        return Column(len(series), "object", lambda start, stop: _to_objects(values(start, stop)), values, str(dtype))
+    if dtype.is_numeric() or dtype == nw.Boolean:
         if dtype.is_float() and implementation.is_polars() and native.n_chunks() == 1 and not native.null_count():
             return _array_column(native.to_numpy(), where)  # no copy
         if dtype.is_float() and implementation.is_pyarrow() and native.num_chunks == 1 and not native.null_count:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -13,12 +14,12 @@ from diprime import defaults
 from diprime.budget import Accounting, Charge, Epsilon, Ledger, share_of
 from diprime.domain import Categorical, Domain
 from diprime.growth import Structure, charge_levels, grow
-from diprime.histograms import LocalHistograms, TargetLayout
+from diprime.histograms import LocalHistograms, Rows, TargetLayout
 from diprime.leaves import LeafSums, charge_leaves, release
 from diprime.mechanisms import Rule, discrete_laplace
 from diprime.parallel import Threads
 from diprime.progress import Progress
-from diprime.randomness import RandomSource, deal_parts
+from diprime.randomness import RandomSource, deal_parts, draw_bag
 from diprime.splitters import Families, JointSplitter, MedianSplitter, Splitter
 
 Method = Literal["joint", "diprime", "diprime-exp", "diprime-flip", "random"]
@@ -62,7 +63,7 @@ def make_splitter(domain: Domain, layout: TargetLayout, settings: Settings, sour
 
 
 def train(
-    codes: npt.NDArray[np.uint8],
+    rows: Rows,
     target: npt.NDArray[np.int32],
     domain: Domain,
     layout: TargetLayout,
@@ -79,9 +80,9 @@ def train(
         left = share_of(settings.epsilon, 1 - defaults.ROW_COUNT_SHARE)
         ledger.charge(Charge("row count", "discrete Laplace", "L1 sensitivity 1", of_count))
         count = np.array([[np.count_nonzero(target >= 0)]], dtype=np.int64)
-        rows = int(discrete_laplace(count, of_count, 1, source.streams(1))[0, 0])
-        n_trees = defaults.n_estimators(rows, settings.epsilon) if n_trees is None else n_trees
-        depth = defaults.max_depth(rows, settings.epsilon, n_trees) if depth is None else depth
+        n_rows = int(discrete_laplace(count, of_count, 1, source.streams(1))[0, 0])
+        n_trees = defaults.n_estimators(n_rows, settings.epsilon) if n_trees is None else n_trees
+        depth = defaults.max_depth(n_rows, settings.epsilon, n_trees) if depth is None else depth
     splitter = make_splitter(domain, layout, settings, source)
     share = settings.split_share or defaults.SPLIT_SHARE
     share = share if splitter.looks_at_data else Fraction(0)
@@ -98,11 +99,15 @@ def train(
     charge_leaves(ledger, layout, of_leaves, composition, n_rounds)
 
     paper = settings.accounting == "paper"
-    parts = deal_parts(len(codes), n_together, source, threads, equal=paper)
-    engine = LocalHistograms(codes, target, parts, n_together, layout, threads)
     progress = Progress(depth * n_rounds, shown=settings.verbose)
+    # Without noise and with the same rows, trees would all be the same: as in a random forest, each gets its own bag.
+    bagged = settings.method == "joint" and settings.epsilon == math.inf and not settings.partition
+    parts = deal_parts(rows.n_rows, n_together, source, threads, equal=paper)
+    engine = LocalHistograms(rows, target, parts, n_together, layout, threads)
     structures, sums = [], []
     for _ in range(n_rounds):
+        if bagged:
+            engine = LocalHistograms(rows, target, draw_bag(rows.n_rows, source), 1, layout, threads)
         structures.append(grow(engine, splitter, domain, n_together, epsilons, source, threads, progress.advance))
         sums.append(engine.sums().reshape(n_together, 2**depth, -1))
     structure = Structure(
