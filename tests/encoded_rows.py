@@ -4,6 +4,8 @@ from diprime.histograms import LocalHistograms
 
 
 class EncodedRows:
+    numbers = None
+
     def __init__(self, codes):
         self.codes = codes
         self.n_rows, self.n_features = codes.shape

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from encoded_rows import EncodedRows
 
-from diprime import Forest
+from diprime import Categorical, DiPriMeClassifier, Domain, Forest, Numeric
+from diprime.forest import WORTH_LIMITS
 from diprime.growth import Structure
 from diprime.parallel import Threads
 
@@ -57,6 +58,32 @@ def test_apply_and_predict_walk_the_trees(depth, n_outputs, n_threads):
     with Threads(n_threads) as threads:
         assert np.array_equal(forest.apply(EncodedRows(codes), threads), leaves)
         assert forest.predict(EncodedRows(codes), threads) == pytest.approx(outputs)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_numbers_are_compared_as_they_are_with_the_same_result(dtype):
+    rng = np.random.default_rng(0)
+    features = {
+        "a": Numeric(-3, 3),
+        "b": Numeric(0, 50, scale="log"),
+        "c": Numeric(edges=[-1, 0.5]),
+        "d": Numeric(0, 1),
+    }
+    domain = Domain(features, Categorical(["x", "y", "z"]))
+    edges = np.concatenate([[np.nan, np.inf, -np.inf], *(f.thresholds for f in features.values())])
+    shape = (WORTH_LIMITS, 4)
+    X = np.where(rng.random(shape) < 0.5, rng.choice(edges, shape), rng.normal(size=shape)).astype(dtype)
+    y = rng.choice(["x", "y", "z"], WORTH_LIMITS)
+    forest = DiPriMeClassifier(1000, domain, n_estimators=3, max_depth=7).fit(X, y).forest_
+    rows = domain.reader(X)
+    assert rows.numbers is not None
+    with Threads(2) as threads:
+        as_codes = EncodedRows(domain.encode(X))
+        assert np.array_equal(forest.predict(rows, threads), forest.predict(as_codes, threads))
+        assert np.array_equal(forest.decide(rows, threads), forest.predict(rows, threads).argmax(axis=1))
+    mixed = Domain({**features, "d": Categorical([0, 1])}, Categorical([0, 1]))
+    assert mixed.reader(X).numbers is None
+    assert domain.reader(np.asfortranarray(X)).numbers is None
 
 
 @pytest.mark.parametrize("n", [0, 1, 255, 256, 257])

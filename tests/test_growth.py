@@ -435,7 +435,7 @@ def test_exact_counts_are_released_in_the_papers_accounting_of_numbers_only():
 
 def test_without_partition_every_tree_sees_all_rows_and_with_it_each_row_is_in_one():
     for partition in (True, False):
-        _, _, released = fit("joint", "binary", partition=partition, epsilon=math.inf)
+        _, _, released = fit("diprime-exp", "binary", partition=partition, epsilon=math.inf)
         n = int((random_rows("binary", 300)[1] >= 0).sum())
         per_tree = released.counts.sum(axis=1)
         if partition:

@@ -25,6 +25,15 @@ def draw_records(rng, n, n_features, n_columns, highest_value=4096):
     return codes, values, columns
 
 
+def as_words(records):
+    """Return records that are whole words, the target in their last bytes, as words and as bytes of one memory."""
+    n, width = records.shape
+    words = np.zeros((n, -(-width // 8)), dtype=np.uint64)
+    padded = words.view(np.uint8)
+    padded[:, : width - 4], padded[:, -4:] = records[:, :-4], records[:, -4:]
+    return words, padded
+
+
 def draw_segments(rng, n, n_segments):
     """Return begins and ends of disjoint segments in order, some of them empty."""
     cuts = np.sort(rng.integers(0, n + 1, size=2 * n_segments)).astype(np.int64)
@@ -107,15 +116,15 @@ def test_subtract_leaves_the_sibling(seed, n_pairs, width):
 @many
 def test_partition_puts_each_row_on_its_side_and_loses_none(seed, n, n_features, n_nodes):
     rng = np.random.default_rng(seed)
-    records = as_records(*draw_records(rng, n, n_features, 65536, 65535))
+    words, records = as_words(as_records(*draw_records(rng, n, n_features, 65536, 65535)))
     begins, ends = draw_segments(rng, n, n_nodes)
     features = rng.integers(0, n_features, size=n_nodes).astype(np.int32)
     masks = rng.integers(0, 256, size=(n_nodes, 32)).astype(np.uint8)
     masks[rng.random(n_nodes) < 0.2] = 0
     masks[rng.random(n_nodes) < 0.2] = 255
     middles = np.full(n_nodes, -9, dtype=np.int64)
-    after, _ = BOTH("partition", records, begins, ends, features, masks, middles)
-    sorted_records, middles = after[0], after[-1]
+    after, _ = BOTH("partition", words, records, begins, ends, features, masks, middles)
+    sorted_records, middles = after[1], after[-1]
     inside = np.zeros(n, dtype=bool)
     for node in range(n_nodes):
         begin, end, middle = begins[node], ends[node], middles[node]
@@ -134,14 +143,14 @@ def test_partition_puts_each_row_on_its_side_and_loses_none(seed, n, n_features,
 @pytest.mark.parametrize("code", EDGE_CODES)
 def test_partition_by_one_code(code):
     codes = np.arange(256, dtype=np.uint8)[:, None]
-    records = as_records(codes, np.arange(256), np.zeros(256))
+    words, records = as_words(as_records(codes, np.arange(256), np.zeros(256)))
     bits = np.zeros(256, dtype=np.uint8)
     bits[code] = 1
     masks = np.packbits(bits, bitorder="little")[None]
     zero, end = np.zeros(1, dtype=np.int64), np.array([256], dtype=np.int64)
-    after, _ = BOTH("partition", records, zero, end, np.zeros(1, np.int32), masks, zero)
+    after, _ = BOTH("partition", words, records, zero, end, np.zeros(1, np.int32), masks, zero)
     assert after[-1].tolist() == [255]
-    assert after[0][255].tolist() == [code, code, 0, 0, 0]
+    assert after[1][255].tolist() == [code, 0, 0, 0, code, 0, 0, 0]
 
 
 @given(seeds, st.integers(0, 30), st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([32, 38]))

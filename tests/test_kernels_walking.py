@@ -48,6 +48,32 @@ def check(rng, codes, depths, block):
     np.testing.assert_array_equal(after[-1], total)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("block", [1, 7, 300])
+def test_numbers_go_where_their_codes_would(dtype, block):
+    """Limits are the first numbers of cells: a number at its limit goes right, the one before it left."""
+    rng = np.random.default_rng(block)
+    depths, first_splits, first_leaves, features, _ = forest(rng, [3, 0, 5], 3)
+    edges = np.array([-np.inf, -1.5, -0.0, 0.1, 2.0, np.inf])
+    threshold = rng.integers(0, len(edges) + 1, size=len(features))
+    limits = np.append(edges, np.nan)[threshold]
+    missing_right = rng.integers(0, 2, size=len(features)).astype(np.uint8)
+    bits = (np.arange(256) > threshold[:, None]).astype(np.uint8)
+    bits[:, 255] = missing_right
+    masks = np.packbits(bits, axis=1, bitorder="little")
+    around = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), [np.nan, 0.0, 1.0]])
+    with np.errstate(over="ignore"):
+        numbers = rng.choice(around, size=(200, 3)).astype(dtype)
+    codes = (edges <= numbers[..., None].astype(np.float64)).sum(axis=-1).astype(np.uint8)
+    codes[np.isnan(numbers)] = 255
+    values, start = rng.normal(size=(41, 2)), np.zeros((200, 2))
+    trees = (depths, first_splits, first_leaves, features)
+    scratch, near = np.zeros(block, dtype=np.int32), np.zeros((block, 3), dtype=dtype)
+    coded, _ = BOTH("predict", codes, *trees, masks, values, scratch, start)
+    raw, _ = BOTH("predict_numbers", numbers, *trees, limits, missing_right, values, near, scratch, start)
+    np.testing.assert_array_equal(raw[-1], coded[-1])
+
+
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(0, 20),

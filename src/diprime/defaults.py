@@ -24,7 +24,7 @@ def information(rows: int, epsilon: Epsilon) -> float:
 def n_estimators(rows: int, epsilon: Epsilon) -> int:
     """Return the number of trees: one where records are few, more where each tree can still afford its depth."""
     signal = information(rows, epsilon)
-    return 1 if signal < 200_000 else 2 if signal < 500_000 else 4
+    return 1 if signal < 200_000 else 2 if signal < 2_000_000 else 4
 
 
 def max_depth(rows: int, epsilon: Epsilon, n_trees: int) -> int:

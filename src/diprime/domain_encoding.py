@@ -30,6 +30,8 @@ class RowReader:
     ----------
     n_rows, n_features : int
         The shape of the table.
+    numbers : ndarray of shape (n_rows, n_features) or None
+        The rows as they are, if they are a matrix that kernels can read and every feature is numeric.
     """
 
     def __init__(
@@ -40,12 +42,20 @@ class RowReader:
         low: npt.NDArray[np.float64],
         inverse: npt.NDArray[np.float64],
         encoders: Mapping[int, _Encoder],
+        numbers: Array | None,
+        features: Sequence[Feature],
     ) -> None:
         self.n_rows = n_rows
         self.n_features = n_features
         self._matrix = matrix
         self._low, self._inverse = low, inverse
         self._encoders = encoders
+        self.numbers = numbers
+        self._features = features
+
+    def thresholds(self) -> list[npt.NDArray[np.float64]]:
+        """Return the thresholds of every feature, all of them numeric."""
+        return [feature.thresholds for feature in self._features if isinstance(feature, Numeric)]
 
     def read(self, start: int, stop: int, out: Codes) -> None:
         """Write the codes of the rows from ``start`` to ``stop``; ``out`` is C-ordered."""
@@ -90,7 +100,10 @@ class RowEncoding:
         if matrix is not None and is_kernel_ready(matrix) and not matrix.flags.c_contiguous:
             matrix = None  # read in place, column by column
         encoders = {j: self._encoder(j, column(j)) for j in (range(n_features) if matrix is None else self._others)}
-        return RowReader(table.n_rows, n_features, matrix, self._low, self._inverse, encoders)
+        numbers = table.matrix
+        if numbers is not None and not (is_kernel_ready(numbers) and numbers.flags.c_contiguous and not self._indices):
+            numbers = None
+        return RowReader(table.n_rows, n_features, matrix, self._low, self._inverse, encoders, numbers, self._features)
 
     def _matched_columns(self, table: Table) -> Callable[[int], Column]:
         """Return the columns in the order of the features."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from diprime.domain import MISSING
 from diprime.growth import Structure
 from diprime.histograms import Rows
 from diprime.kernels import walking
@@ -16,6 +17,7 @@ from diprime.parallel import Threads
 Floats = npt.NDArray[np.float64]
 WALKED_TOGETHER = 256
 READ_TOGETHER = 1 << 12
+WORTH_LIMITS = 1 << 13  # rows from which on finding the limits of splits pays
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,41 +100,75 @@ class Forest:
         _read_in_blocks(rows, threads, walk)
         return leaves
 
-    def _predictor(self) -> Callable[[npt.NDArray[np.uint8]], Floats]:
-        """Return a function from codes to the mean of the leaf estimates, trees weighted by their size."""
+    def _predict_blocks(self, rows: Rows, threads: Threads, write: Callable[[int, int, Floats], None]) -> None:
+        """Call ``write(begin, end, means)`` on all rows with the mean of the leaf estimates, weighted by tree."""
         first_splits, first_leaves = self.first_splits, self.first_leaves
         values = self.values * np.repeat(self.tree_weights, np.diff(first_leaves))[:, None]
+        arrays = (self.depths, first_splits, first_leaves, self.features)
 
-        def predict(codes: npt.NDArray[np.uint8]) -> Floats:
+        def write_means(begin: int, end: int, predict: Callable[[npt.NDArray[np.int32], Floats], None]) -> None:
             nodes = np.empty(WALKED_TOGETHER, dtype=np.int32)
-            means = np.zeros((len(codes), values.shape[1]))
-            walking.predict(
-                codes, self.depths, first_splits, first_leaves, self.features, self.masks, values, nodes, means
-            )
-            return means
+            means = np.zeros((end - begin, values.shape[1]))
+            predict(nodes, means)
+            write(begin, end, means)
 
-        return predict
+        def predict_codes(begin: int, end: int, codes: npt.NDArray[np.uint8]) -> None:
+            write_means(begin, end, lambda *scratch: walking.predict(codes, *arrays, self.masks, values, *scratch))
+
+        if rows.numbers is None or rows.n_rows < WORTH_LIMITS:
+            _read_in_blocks(rows, threads, predict_codes)
+            return
+
+        # A row passes fewer splits than it has features: to compare numbers as they are beats encoding them all.
+        matrix, (limits, missing_right) = rows.numbers, self._limits(rows.thresholds())
+
+        def predict_numbers(begin: int, end: int) -> None:
+            near = np.empty((WALKED_TOGETHER, matrix.shape[1]), dtype=matrix.dtype)
+            write_means(
+                begin,
+                end,
+                lambda *scratch: walking.predict_numbers(
+                    matrix[begin:end], *arrays, limits, missing_right, values, near, *scratch
+                ),
+            )
+
+        _in_blocks(rows.n_rows, threads, predict_numbers)
+
+    def _limits(
+        self, thresholds: Sequence[npt.NDArray[np.float64]]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint8]]:
+        """Return the number from which on each split sends numbers right, and whether it sends NaN there.
+
+        A mask has the bits of all codes above the split's threshold: their number tells it. NaN, which nothing is at
+        or above, stands for splits that send no number right.
+        """
+        bits = np.unpackbits(self.masks, axis=1, bitorder="little")
+        threshold = MISSING - 1 - bits[:, :MISSING].sum(axis=1, dtype=np.int64)
+        limits = np.full(len(bits), np.nan)
+        for feature, edges in enumerate(thresholds):
+            here = np.flatnonzero((self.features == feature) & (threshold < len(edges)))
+            limits[here] = edges[threshold[here]]
+        return limits, np.ascontiguousarray(bits[:, MISSING])
 
     def predict(self, rows: Rows, threads: Threads) -> Floats:
         """Return the mean of the leaf estimates that each row reaches, trees weighted by their size."""
         out = np.empty((rows.n_rows, self.values.shape[1]))
-        predict = self._predictor()
 
-        def write(begin: int, end: int, codes: npt.NDArray[np.uint8]) -> None:
-            out[begin:end] = predict(codes)
+        def write(begin: int, end: int, means: Floats) -> None:
+            out[begin:end] = means
 
-        _read_in_blocks(rows, threads, write)
+        self._predict_blocks(rows, threads, write)
         return out
 
     def decide(self, rows: Rows, threads: Threads) -> npt.NDArray[np.intp]:
         """Return the place of the largest output of :meth:`predict`, the first of equals, for each row."""
         out = np.empty(rows.n_rows, dtype=np.intp)
-        predict = self._predictor()
 
-        def write(begin: int, end: int, codes: npt.NDArray[np.uint8]) -> None:
-            out[begin:end] = predict(codes).argmax(axis=1)
+        def write(begin: int, end: int, means: Floats) -> None:
+            # For two outputs a comparison says the same, in a tenth of the time.
+            out[begin:end] = means[:, 1] > means[:, 0] if means.shape[1] == 2 else means.argmax(axis=1)
 
-        _read_in_blocks(rows, threads, write)
+        self._predict_blocks(rows, threads, write)
         return out
 
     def importances(self, n_features: int) -> Floats:
@@ -151,17 +187,25 @@ class Forest:
         return gains / total if total > 0 else gains
 
 
-def _read_in_blocks(rows: Rows, threads: Threads, work: Callable[[int, int, npt.NDArray[np.uint8]], None]) -> None:
-    """Call ``work(begin, end, codes)`` on all rows, a block that stays in the processor's cache at a time."""
+def _in_blocks(n_rows: int, threads: Threads, work: Callable[[int, int], None]) -> None:
+    """Call ``work(begin, end)`` on all rows, a block that stays in the processor's cache at a time."""
 
-    def read(first: int, last: int) -> None:
-        codes = np.empty((READ_TOGETHER, rows.n_features), dtype=np.uint8)
+    def run(first: int, last: int) -> None:
         for begin in range(first, last, READ_TOGETHER):
-            end = min(begin + READ_TOGETHER, last)
-            rows.read(begin, end, codes[: end - begin])
-            work(begin, end, codes[: end - begin])
+            work(begin, min(begin + READ_TOGETHER, last))
 
-    threads.run(read, rows.n_rows, at_least=READ_TOGETHER)
+    threads.run(run, n_rows, at_least=READ_TOGETHER)
+
+
+def _read_in_blocks(rows: Rows, threads: Threads, work: Callable[[int, int, npt.NDArray[np.uint8]], None]) -> None:
+    """Call ``work(begin, end, codes)`` on all rows."""
+
+    def read(begin: int, end: int) -> None:
+        codes = np.empty((end - begin, rows.n_features), dtype=np.uint8)
+        rows.read(begin, end, codes)
+        work(begin, end, codes)
+
+    _in_blocks(rows.n_rows, threads, read)
 
 
 def _between_siblings(counts: Floats, sums: Floats) -> Floats:

@@ -6,9 +6,9 @@ with its threads. All sums are of integers, so they do not depend on how the row
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,10 @@ class Rows(Protocol):
 
     n_rows: int
     n_features: int
+    numbers: npt.NDArray[Any] | None  # the rows themselves, if they are nothing but numbers that kernels can read
+
+    def thresholds(self) -> Sequence[npt.NDArray[np.float64]]:
+        """Return the thresholds of every feature, where there are ``numbers``."""
 
     def read(self, start: int, stop: int, out: npt.NDArray[np.uint8]) -> None:
         """Write the codes of the rows from ``start`` to ``stop``."""
@@ -161,7 +165,9 @@ class LocalHistograms:
         sizes = sizes.reshape(n_blocks, n_parts)
         self._root_bounds = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))]).astype(np.int64)
         ends = self._root_bounds[:-1] + np.cumsum(sizes, axis=0) - sizes
-        self._records = np.empty((self._root_bounds[-1], rows.n_features + 4), dtype=np.uint8)
+        # Whole words of eight bytes: swapping two records takes few steps.
+        self._words = np.empty((self._root_bounds[-1], -(-(rows.n_features + 4) // 8)), dtype=np.uint64)
+        self._records = self._words.view(np.uint8)
         columns, values = self.layout.columns_and_values(target)
 
         def deal(first: int, last: int) -> None:
@@ -261,7 +267,9 @@ class LocalHistograms:
         middles = np.empty(n_nodes, dtype=np.int64)
 
         def partition(a: int, b: int) -> None:
-            histogram.partition(self._records, first[a:b], last[a:b], features[a:b], masks[a:b], middles[a:b])
+            histogram.partition(
+                self._words, self._records, first[a:b], last[a:b], features[a:b], masks[a:b], middles[a:b]
+            )
 
         self._threads.run_between(partition, self._even_bounds())
         bounds = np.empty(2 * n_nodes + 1, dtype=np.int64)

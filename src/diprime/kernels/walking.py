@@ -11,6 +11,8 @@ try:
 except ImportError:
     from diprime.kernels import _shim as cython
 
+floating = cython.fused_type(cython.float, cython.double)
+
 
 @cython.cfunc
 @cython.nogil
@@ -95,3 +97,59 @@ def predict(
                 for i in range(end - begin):
                     for output in range(out.shape[1]):
                         out[begin + i, output] += values[first_leaves[tree] + nodes[i], output]
+
+
+def predict_numbers(
+    numbers: cython.const[floating][:, ::1],
+    depths: cython.const[cython.longlong][::1],
+    first_splits: cython.const[cython.longlong][::1],
+    first_leaves: cython.const[cython.longlong][::1],
+    features: cython.const[cython.int][::1],
+    limits: cython.const[cython.double][::1],
+    missing_right: cython.const[cython.uchar][::1],
+    values: cython.const[cython.double][:, ::1],
+    near: floating[:, ::1],
+    nodes: cython.int[::1],
+    out: cython.double[:, ::1],
+) -> None:
+    """Do what ``predict`` does for rows of numbers that were not encoded, of which it reads only those it needs.
+
+    A number goes right if it is at or above the split's limit, the first number of the first cell on the right; NaN
+    goes right if ``missing_right`` says so. Each block of rows is copied to ``near`` first: that reads memory in order,
+    where the walk would wait for one number after the other.
+    """
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    tree: cython.Py_ssize_t
+    size: cython.Py_ssize_t = nodes.shape[0]
+    block: cython.Py_ssize_t
+    begin: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    output: cython.Py_ssize_t
+    level: cython.Py_ssize_t
+    split: cython.Py_ssize_t
+    leaf: cython.Py_ssize_t
+    node: cython.int
+    number: cython.double
+    with cython.nogil:
+        for block in range((numbers.shape[0] + size - 1) // size):
+            begin = block * size
+            end = min(begin + size, numbers.shape[0])
+            for i in range(end - begin):
+                for j in range(numbers.shape[1]):
+                    near[i, j] = numbers[begin + i, j]
+            for tree in range(depths.shape[0]):
+                for i in range(end - begin):
+                    nodes[i] = 0
+                for level in range(depths[tree]):
+                    for i in range(end - begin):
+                        node = nodes[i]
+                        split = first_splits[tree] + node
+                        number = near[i, features[split]]
+                        nodes[i] = (
+                            2 * node + 1 + ((number >= limits[split]) | ((number != number) & missing_right[split]))
+                        )
+                for i in range(end - begin):
+                    leaf = first_leaves[tree] + nodes[i] - ((1 << depths[tree]) - 1)
+                    for output in range(out.shape[1]):
+                        out[begin + i, output] += values[leaf, output]
