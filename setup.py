@@ -9,10 +9,20 @@ from setuptools import Extension, setup
 
 # No contraction to fused multiply-adds: a kernel must give the same integers compiled and interpreted.
 COMPILE_ARGS = ["/O2", "/fp:precise"] if sys.platform == "win32" else ["-O3", "-ffp-contract=off"]
+# Unrolling takes a sixth off loops over bins, and doubles the time of loops that the compiler vectorises.
+UNROLL = [] if sys.platform == "win32" else ["-funroll-loops"]
+UNROLLED = ("histogram", "scoring")
 KERNELS = sorted(p for p in Path("src/diprime/kernels").glob("*.py") if not p.name.startswith("_"))
 
 extensions = cythonize(
-    [Extension(f"diprime.kernels.{p.stem}", [str(p)], extra_compile_args=COMPILE_ARGS) for p in KERNELS],
+    [
+        Extension(
+            f"diprime.kernels.{p.stem}",
+            [str(p)],
+            extra_compile_args=COMPILE_ARGS + (UNROLL if p.stem in UNROLLED else []),
+        )
+        for p in KERNELS
+    ],
     compiler_directives={
         "language_level": 3,
         "boundscheck": False,

@@ -56,15 +56,17 @@ def test_numbers_go_where_their_codes_would(dtype, block):
     depths, first_splits, first_leaves, features, _ = forest(rng, [3, 0, 5], 3)
     edges = np.array([-np.inf, -1.5, -0.0, 0.1, 2.0, np.inf])
     threshold = rng.integers(0, len(edges) + 1, size=len(features))
-    limits = np.append(edges, np.nan)[threshold]
+    edges = edges.astype(dtype)
+    limits = np.append(edges, dtype(np.nan))[threshold]
     missing_right = rng.integers(0, 2, size=len(features)).astype(np.uint8)
     bits = (np.arange(256) > threshold[:, None]).astype(np.uint8)
     bits[:, 255] = missing_right
     masks = np.packbits(bits, axis=1, bitorder="little")
-    around = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), [np.nan, 0.0, 1.0]])
-    with np.errstate(over="ignore"):
-        numbers = rng.choice(around, size=(200, 3)).astype(dtype)
-    codes = (edges <= numbers[..., None].astype(np.float64)).sum(axis=-1).astype(np.uint8)
+    ends = np.array([-np.inf, np.inf], dtype=dtype)
+    around = np.concatenate([edges, *(np.nextafter(edges, end) for end in ends), np.array([0.0, 1.0], dtype=dtype)])
+    numbers = rng.choice(around, size=(200, 3))
+    numbers[:100][rng.random((100, 3)) < 0.1] = np.nan  # the other half has blocks without
+    codes = (edges <= numbers[..., None]).sum(axis=-1).astype(np.uint8)
     codes[np.isnan(numbers)] = 255
     values, start = rng.normal(size=(41, 2)), np.zeros((200, 2))
     trees = (depths, first_splits, first_leaves, features)

@@ -167,13 +167,15 @@ class Domain:
             threads.run(lambda a, b: reader.read(a, b, out[a:b]), reader.n_rows)
         return out
 
-    def encode_target(self, y: Any) -> npt.NDArray[np.int32]:
+    def encode_target(self, y: Any, *, n_threads: int = 1) -> npt.NDArray[np.int32]:
         """Turn targets into integers.
 
         Parameters
         ----------
         y : array, list, or pandas, polars or pyarrow column of shape (n,)
             The targets.
+        n_threads : int, default=1
+            How many threads share the rows.
 
         Returns
         -------
@@ -183,8 +185,8 @@ class Domain:
         """
         column = read_target(y)
         if isinstance(self.target, Categorical):
-            return encode_classes(self.target, column)
-        return encode_numbers(self.target, column)
+            return encode_classes(self.target, column, n_threads)
+        return encode_numbers(self.target, column, n_threads)
 
     # -- reading a domain from data -----------------------------------------------------------------------------------
 

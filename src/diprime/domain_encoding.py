@@ -11,6 +11,7 @@ from diprime.domain_codes import BUCKETS, CELLS, MISSING, OTHER, TARGET_UNITS
 from diprime.domain_features import Categorical, Feature, Numeric, bounds, linear_formula
 from diprime.domain_levels import ABSENT, UNLISTED, LevelIndex
 from diprime.kernels import encoding
+from diprime.parallel import Threads
 from diprime.tables import BLOCK_ROWS, Array, Column, Table, as_floats, is_kernel_ready, spans
 
 BLOCK_CODES = 2**18
@@ -157,23 +158,33 @@ def _listed(names: Sequence[str]) -> str:
     return f"{'column' if len(names) == 1 else 'columns'} {shown}{f' and {len(names) - 10} more' * (len(names) > 10)}"
 
 
-def encode_classes(target: Categorical, column: Column) -> npt.NDArray[np.int32]:
+def encode_classes(target: Categorical, column: Column, n_threads: int) -> npt.NDArray[np.int32]:
     """Return the places of a target's classes; -1 where they are missing or not in the list."""
     find = LevelIndex(target.levels).finder(column, "y")
-    out = np.empty(column.n_rows, dtype=np.int32)
-    for a, b in spans(0, column.n_rows):
-        out[a:b] = np.maximum(find(a, b), -1)
-    return out
+    return _encode_target(lambda start, stop: np.maximum(find(start, stop), -1), column.n_rows, n_threads)
 
 
-def encode_numbers(target: Numeric, column: Column) -> npt.NDArray[np.int32]:
+def encode_numbers(target: Numeric, column: Column, n_threads: int) -> npt.NDArray[np.int32]:
     """Round a numeric target to `TARGET_UNITS` steps of its range; -1 for NaN."""
     column.check_numeric("y")
     low, high = bounds(target)
-    out = np.empty(column.n_rows, dtype=np.int32)
-    for a, b in spans(0, column.n_rows):
+
+    def encode(start: int, stop: int) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is clamped
-            values = column.floats(a, b).astype(np.float64)
+            values = column.floats(start, stop).astype(np.float64)
             units = np.rint((values - low) / (high - low) * TARGET_UNITS)
-        out[a:b] = np.where(np.isnan(units), -1, np.clip(units, 0, TARGET_UNITS))
+        return np.where(np.isnan(units), -1, np.clip(units, 0, TARGET_UNITS))
+
+    return _encode_target(encode, column.n_rows, n_threads)
+
+
+def _encode_target(encode: Callable[[int, int], Array], n_rows: int, n_threads: int) -> npt.NDArray[np.int32]:
+    out = np.empty(n_rows, dtype=np.int32)
+
+    def write(first: int, last: int) -> None:
+        for start, stop in spans(first, last):
+            out[start:stop] = encode(start, stop)
+
+    with Threads(n_threads if n_rows > BLOCK_ROWS else 1) as threads:
+        threads.run(write, n_rows, at_least=BLOCK_ROWS)
     return out

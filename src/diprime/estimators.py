@@ -205,7 +205,7 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
             ledger.waive("random_state was set, so whoever knows it can take the noise off the model.")
         source = RandomSource(self.random_state)
         rows = domain.reader(X)
-        target = domain.encode_target(y)
+        target = domain.encode_target(y, n_threads=resolve_n_jobs(self.n_jobs))
         if len(target) != rows.n_rows:
             sizes = [rows.n_rows, len(target)]
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
@@ -420,8 +420,9 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
         classes : ndarray of shape (n,)
             Entries of ``classes_``.
         """
-        best = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        rows = self._reader(X)
+        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
+            return np.asarray(self.classes_[self.forest_.decide(rows, threads)])
 
 
 class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,8 @@ from diprime.parallel import Threads
 
 Floats = npt.NDArray[np.float64]
 WALKED_TOGETHER = 256
-READ_TOGETHER = 1 << 12
-WORTH_LIMITS = 1 << 13  # rows from which on finding the limits of splits pays
+READ_TOGETHER = 1 << 14
+WORTH_LIMITS = 1 << 14  # rows from which on finding the limits of splits pays
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +121,8 @@ class Forest:
             return
 
         # A row passes fewer splits than it has features: to compare numbers as they are beats encoding them all.
-        matrix, (limits, missing_right) = rows.numbers, self._limits(rows.thresholds())
+        matrix = rows.numbers
+        limits, missing_right = self._limits(rows.thresholds(), matrix.dtype)
 
         def predict_numbers(begin: int, end: int) -> None:
             near = np.empty((WALKED_TOGETHER, matrix.shape[1]), dtype=matrix.dtype)
@@ -135,9 +137,9 @@ class Forest:
         _in_blocks(rows.n_rows, threads, predict_numbers)
 
     def _limits(
-        self, thresholds: Sequence[npt.NDArray[np.float64]]
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint8]]:
-        """Return the number from which on each split sends numbers right, and whether it sends NaN there.
+        self, thresholds: Sequence[npt.NDArray[np.float64]], dtype: np.dtype[Any]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+        """Return the number of a dtype from which on each split sends numbers right, and whether it sends NaN there.
 
         A mask has the bits of all codes above the split's threshold: their number tells it. NaN, which nothing is at
         or above, stands for splits that send no number right.
@@ -148,7 +150,11 @@ class Forest:
         for feature, edges in enumerate(thresholds):
             here = np.flatnonzero((self.features == feature) & (threshold < len(edges)))
             limits[here] = edges[threshold[here]]
-        return limits, np.ascontiguousarray(bits[:, MISSING])
+        with np.errstate(over="ignore"):
+            rounded = limits.astype(dtype)
+        below = rounded < limits  # the first number of the dtype at or above the limit says the same
+        rounded[below] = np.nextafter(rounded[below], np.array(np.inf, dtype=dtype))
+        return rounded, np.ascontiguousarray(bits[:, MISSING])
 
     def predict(self, rows: Rows, threads: Threads) -> Floats:
         """Return the mean of the leaf estimates that each row reaches, trees weighted by their size."""

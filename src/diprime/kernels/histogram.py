@@ -76,8 +76,12 @@ def accumulate(
             for i in range(begins[segment], ends[segment]):
                 amount = one + records[i, target] + 256 * records[i, target + 1]
                 column = records[i, target + 2] + 256 * records[i, target + 3]
-                for j in range(n_features):
-                    bins[slot, j * step + records[i, j] * n_columns + column] += amount
+                if n_columns == 1:  # no multiplication in the innermost loop of all
+                    for j in range(n_features):
+                        bins[slot, j * 256 + records[i, j]] += amount
+                else:
+                    for j in range(n_features):
+                        bins[slot, j * step + records[i, j] * n_columns + column] += amount
 
 
 def subtract(

@@ -105,7 +105,7 @@ def predict_numbers(
     first_splits: cython.const[cython.longlong][::1],
     first_leaves: cython.const[cython.longlong][::1],
     features: cython.const[cython.int][::1],
-    limits: cython.const[cython.double][::1],
+    limits: cython.const[floating][::1],
     missing_right: cython.const[cython.uchar][::1],
     values: cython.const[cython.double][:, ::1],
     near: floating[:, ::1],
@@ -130,25 +130,34 @@ def predict_numbers(
     split: cython.Py_ssize_t
     leaf: cython.Py_ssize_t
     node: cython.int
-    number: cython.double
+    right: cython.int
+    missing: cython.int
+    number: floating
     with cython.nogil:
         for block in range((numbers.shape[0] + size - 1) // size):
             begin = block * size
             end = min(begin + size, numbers.shape[0])
+            missing = 0
             for i in range(end - begin):
                 for j in range(numbers.shape[1]):
                     near[i, j] = numbers[begin + i, j]
+                    missing |= numbers[begin + i, j] != numbers[begin + i, j]
             for tree in range(depths.shape[0]):
                 for i in range(end - begin):
                     nodes[i] = 0
                 for level in range(depths[tree]):
-                    for i in range(end - begin):
-                        node = nodes[i]
-                        split = first_splits[tree] + node
-                        number = near[i, features[split]]
-                        nodes[i] = (
-                            2 * node + 1 + ((number >= limits[split]) | ((number != number) & missing_right[split]))
-                        )
+                    if missing:
+                        for i in range(end - begin):
+                            node = nodes[i]
+                            split = first_splits[tree] + node
+                            number = near[i, features[split]]
+                            right = (number >= limits[split]) | ((number != number) & missing_right[split])
+                            nodes[i] = 2 * node + 1 + right
+                    else:  # half the instructions, where no number of the block is missing
+                        for i in range(end - begin):
+                            node = nodes[i]
+                            split = first_splits[tree] + node
+                            nodes[i] = 2 * node + 1 + (near[i, features[split]] >= limits[split])
                 for i in range(end - begin):
                     leaf = first_leaves[tree] + nodes[i] - ((1 << depths[tree]) - 1)
                     for output in range(out.shape[1]):
