@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import Both
 
+from diprime.mechanisms import ABSENT_COST
+
 BOTH = Both("scoring")
 UNITS = 1 << 10
 UNTOUCHED = -99
@@ -147,7 +149,7 @@ def check_numeric(rng, layout, style, low, high, missing, n_cells, scale, balanc
             code, missing_right = slots[slot]
             check_cost(cost, cells, threshold(code, missing_right=missing_right), scale, balance)
         else:
-            assert cost == UNTOUCHED
+            assert cost == ABSENT_COST
 
 
 @given(seeds, layouts, styles, st.data())
@@ -228,7 +230,7 @@ def test_several_nodes_and_features_in_one_call():
                 right = threshold(slots[slot][0], missing_right=slots[slot][1])
                 check_cost(cost, (counts, values), right, 1024.0, 5)
             else:
-                assert cost == UNTOUCHED
+                assert cost == ABSENT_COST
     assert (after[-1][[2, 5]] == UNTOUCHED).all()
 
 
@@ -279,15 +281,16 @@ def test_family_costs_are_those_of_their_masks_where_both_sides_can_occur(seed, 
         "family_costs", bins, nodes, features, starts, sizes, masks_of(rights), masks_of(allowed), rows,
         layout.n_columns, layout.shift, layout.scale(units), balance, costs,
     )  # fmt: skip
-    expected_untouched = np.ones((4, 9), dtype=bool)
+    absent = np.ones((3, 9), dtype=bool)
     for i in range(3):
         for j in range(sizes[i]):
             right = rights[starts[i] + j]
             if (right & allowed[i]).any() and (~right & allowed[i]).any():
-                expected_untouched[rows[i], j] = False
+                absent[rows[i], j] = False
                 cost = after[-1][rows[i], j]
                 check_cost(cost, cells[2 * nodes[i] + features[i]], right, layout.scale(units), balance)
-    np.testing.assert_array_equal(after[-1] == UNTOUCHED, expected_untouched)
+    np.testing.assert_array_equal(after[-1][:3] == ABSENT_COST, absent)
+    assert (after[-1][3] == UNTOUCHED).all()
 
 
 @pytest.mark.parametrize("name", ["mask_costs", "numeric_costs", "family_costs"])

@@ -246,8 +246,9 @@ class _Candidates:
 
         Where bins has one row only, it serves every node. Without ``families`` categorical features have no candidates.
         """
-        costs = np.full((end - begin, self.n_slots), ABSENT_COST, dtype=np.int64)
+        costs = np.empty((end - begin, self.n_slots), dtype=np.int64)
         kind = self.kind[begin:end]
+        costs[kind < 0 if families else kind != 0] = ABSENT_COST
         scale, balance = cost.scale(self.layout), cost.balance
         columns, shift = self.layout.n_columns, self.layout.shift
         for is_categorical in (0, 1):

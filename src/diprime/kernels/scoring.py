@@ -20,6 +20,7 @@ except ImportError:
     from diprime.kernels import _shim as cython
 
 MISSING = cython.declare(cython.Py_ssize_t, 255)
+ABSENT_COST = cython.declare(cython.longlong, 1 << 62)
 
 
 @cython.cfunc
@@ -169,7 +170,7 @@ def numeric_costs(
     squares: cython.double[:, ::1],
     costs: cython.longlong[:, ::1],
 ) -> None:
-    """Fill row ``rows[i]`` of the costs with the splits of a numeric feature at a node; other slots stay as they are.
+    """Fill row ``rows[i]`` of the costs with the splits of a numeric feature at a node; other slots are absent.
 
     Slot t is threshold t with the missing values left; slot n_cells - 1 + t the same with the missing values right.
     At the node only the codes from ``low[i]`` to ``high[i]`` can occur, and missing values only if ``missing[i]``.
@@ -182,6 +183,9 @@ def numeric_costs(
         for i in range(nodes.shape[0]):
             base = features[i] * 256 * n_columns
             slot = n_cells[i] - 1
+            if not missing[i] or low[i] > 0 or high[i] < slot or costs.shape[1] > 2 * slot + 1:
+                for code in range(costs.shape[1]):
+                    costs[rows[i], code] = ABSENT_COST
             if (
                 missing[i]
                 and _threshold_costs(
@@ -308,8 +312,8 @@ def family_costs(
 ) -> None:
     """Fill row ``rows[i]`` with the splits of a categorical feature at a node: a run of a public family of masks.
 
-    Only the codes in ``allowed[i]`` can occur at the node; a mask that puts all of them on one side splits nothing
-    and its slot stays as it is.
+    Only the codes in ``allowed[i]`` can occur at the node; a mask that puts all of them on one side splits nothing,
+    and its slot is absent.
     """
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
@@ -318,6 +322,8 @@ def family_costs(
     right: cython.int
     with cython.nogil:
         for i in range(nodes.shape[0]):
+            for j in range(costs.shape[1]):
+                costs[rows[i], j] = ABSENT_COST
             for j in range(sizes[i]):
                 left = 0
                 right = 0
