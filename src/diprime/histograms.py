@@ -202,7 +202,7 @@ class LocalHistograms:
 
     def histograms(self, begin: int, end: int) -> Bins:
         """Return the histograms of a chunk: counted, or the parent's less the sibling's for the larger of two."""
-        bins = self._buffer(end - begin + self._threads.n)
+        bins = self._buffer(end - begin + self._threads.n_shards)
         first, last = self._bounds[begin:end], self._bounds[begin + 1 : end + 1]
         if self._parents is None:
             self._count(first, last, np.arange(end - begin), end - begin, bins)
@@ -238,7 +238,7 @@ class LocalHistograms:
         """
         sizes = last - first
         ahead = np.concatenate([[0], np.cumsum(sizes)])  # rows of the segments before
-        n_shards = max(1, min(self._threads.n, int(ahead[-1]) // 4096))
+        n_shards = max(1, min(self._threads.n_shards, int(ahead[-1]) // 4096))
         cuts = np.linspace(0, ahead[-1], n_shards + 1).astype(np.int64)
         shared: list[tuple[int, int]] = []
 
@@ -280,7 +280,7 @@ class LocalHistograms:
 
     def _even_bounds(self) -> list[int]:
         """Return node numbers that cut the level into shards of about as many rows."""
-        rows = np.linspace(0, self._bounds[-1], self._threads.n + 1)[1:-1]
+        rows = np.linspace(0, self._bounds[-1], self._threads.n_shards + 1)[1:-1]
         return [0, *np.searchsorted(self._bounds[:-1], rows).tolist(), len(self._bounds) - 1]
 
     def sums(self) -> npt.NDArray[np.int64]:

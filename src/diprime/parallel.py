@@ -29,6 +29,8 @@ class Threads:
 
     def __init__(self, n: int) -> None:
         self.n = n
+        # More shards than threads: where one thread is held up, another takes what is left.
+        self.n_shards = n if n == 1 else 4 * n
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Threads:
@@ -45,7 +47,7 @@ class Threads:
 
     def run(self, work: Callable[[int, int], None], n_items: int, *, at_least: int = 1) -> None:
         """Call ``work(begin, end)`` on contiguous shards of ``range(n_items)``, each of at least ``at_least`` items."""
-        n_shards = max(1, min(self.n, n_items // at_least))
+        n_shards = max(1, min(self.n_shards, n_items // at_least))
         self.run_between(work, np.linspace(0, n_items, n_shards + 1).astype(np.int64).tolist())
 
     def run_between(self, work: Callable[[int, int], None], bounds: list[int]) -> None:
