@@ -21,7 +21,6 @@ help:
 demo: $(VENV)/.demo-ready
 	$(PY) examples/demo.py
 
-# pytest cannot collect doctests from a module whose source is .py and whose import is a compiled file: kernels have none.
 test: lint
 	$(PY) -m pytest -n auto
 

@@ -29,7 +29,8 @@ def test_shards_cover_all_items_once_whatever_their_number(n_threads, n_items, a
     assert seen[0][0] == 0
     assert seen[-1][1] == n_items
     assert all(a[1] == b[0] for a, b in pairwise(seen))
-    assert len(seen) <= n_threads
+    assert len(seen) <= threads.n_shards
+    assert threads.n_shards == (1 if n_threads == 1 else 4 * n_threads)
     sizes = [end - begin for begin, end in seen]
     assert max(sizes) - min(sizes) <= 1
     assert len(seen) == 1 or min(sizes) >= at_least
@@ -42,7 +43,7 @@ def test_threads_do_the_same_shards(n_threads, n_items):
     assert seen[0][0] == 0
     assert seen[-1][1] == n_items
     assert sum(end - begin for begin, end in seen) == n_items
-    assert len(seen) == max(1, min(n_threads, n_items))
+    assert len(seen) == max(1, min(1 if n_threads == 1 else 4 * n_threads, n_items))
 
 
 def test_shards_really_run_side_by_side():
