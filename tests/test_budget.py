@@ -229,7 +229,9 @@ def test_it_says_what_is_not_private():
     ledger = Ledger(Fraction(2), accounting="paper")
     ledger.waive("the domain was read from the data.")
     text = str(ledger)
-    assert text.count("NOT PRIVATE") == 2
+    assert text.splitlines()[0].endswith("(NOT PRIVATE: see below)")
+    assert text.count("NOT PRIVATE") == 3
+    assert "NOT PRIVATE" not in str(Ledger(Fraction(1)))
     assert "NOT PRIVATE: the domain was read from the data." in text
     merged = str(Ledger.merge([Ledger(Fraction(1)), ledger]))
     assert "Model 1 of 2." in merged

@@ -131,8 +131,8 @@ BAD_PARAMETERS = [
     ("n_jobs", 0, ValueError, "n_jobs must not be 0; use None for all cores or a positive number of threads."),
     ("random_state", "seed", ValueError, "'seed' cannot be used to seed a numpy.random.RandomState instance"),
     ("domain", None, ValueError, "DiPriMeClassifier needs to know what is public about the data: pass domain=Domain("),
-    ("domain", "auto", TypeError, "domain must be a Domain, 'infer' or None, got 'auto'."),
-    ("domain", {"a": (0, 1)}, TypeError, "domain must be a Domain, 'infer' or None, got {'a': (0, 1)}."),
+    ("domain", "auto", TypeError, "domain must be a Domain or 'infer', got a str; write Domain("),
+    ("domain", {"a": (0, 1)}, TypeError, "domain must be a Domain or 'infer', got a dict; write Domain("),
     ("domain", NUMBER, ValueError, "DiPriMeClassifier needs a domain whose target is Categorical(…), got Numeric(…)."),
 ]
 
@@ -217,7 +217,7 @@ def bad_rows():
     yield "fewer rows", a[:2], b, ValueError, "Found input variables with inconsistent numbers of samples: [2, 4]."
     yield "no target", a, None, ValueError, "DiPriMeClassifier requires y to be passed, but the target y is None."
     yield "two targets", a, np.c_[b, b], ValueError, "y should be a 1d array, got an array of shape (4, 2) instead."
-    yield "one target", a, "no", ValueError, "y should be a 1d array, got an array of shape () instead."
+    yield "one target", a, "no", ValueError, "y should be a 1d array, got a str instead."
     yield "masked", a, np.ma.masked_array([1, 0, 1, 0], mask=[0, 1, 0, 0]), TypeError, "y is a masked array; fill it"
 
 

@@ -3,11 +3,14 @@
 import datetime
 import itertools
 import math
+from collections import deque
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from encoded_rows import local_histograms
 from hypothesis import given, settings
@@ -474,8 +477,8 @@ def test_two_levels_lose_at_most_the_sum():
                 one = Regions(*(a[node : node + 1] for a in (regions.low, regions.high, regions.missing)),
                               regions.allowed[node : node + 1], regions.categorical_index)  # fmt: skip
                 children.append(exact_distribution(honest(splitter, one), bins[node : node + 1]))
-            for (a, pa), (b, pb) in itertools.product(children[0].items(), children[1].items()):
-                result[feature, mask, a, b] = p * pa * pb
+            for (a, p_a), (b, p_b) in itertools.product(children[0].items(), children[1].items()):
+                result[feature, mask, a, b] = p * p_a * p_b
         assert sum(result.values()) == 1
         return result
 
@@ -558,3 +561,59 @@ def test_units_of_the_joint_cost_are_what_the_range_says():
     assert MOST_UNITS == 1024
     assert Cost.joint(Fraction(1), Fraction(1, 100)) == Cost(1024, 10)
     assert Cost.joint(Fraction(1, 100), Fraction(1, 100)) == Cost(32, 0)
+
+
+BOTH_LARGE = [BIG, BIG + 1]
+
+
+def reads(make, values, added):
+    """Return the codes of the values alone, and beside one more record."""
+    domain = Domain({"a": Categorical(BOTH_LARGE)}, Categorical(BOTH_LARGE))
+    alone, beside = (make(domain, [*values, *more]) for more in ([], [added]))
+    return list(alone), list(beside)[: len(values)]
+
+
+CONTAINERS = {
+    "list of lists as y": lambda d, v: d.encode_target([[x] for x in v]),
+    "deque as y": lambda d, v: d.encode_target(deque(v)),
+    "deque of rows": lambda d, v: d.encode(deque([x] for x in v))[:, 0],
+    "pyarrow array": lambda d, v: d.encode_target(pa.array(v, type=pa.int64())),
+    "pyarrow batch": lambda d, v: d.encode(pa.record_batch({"a": pa.array(v, type=pa.int64())}))[:, 0],
+    "pandas array": lambda d, v: d.encode_target(pd.array(v, dtype="Int64")),
+    "pandas index": lambda d, v: d.encode_target(pd.Index(pd.array(v, dtype="Int64"))),
+    "pandas arrow": lambda d, v: d.encode_target(pd.array(v, dtype="int64[pyarrow]")),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_missing_value_changes_nobody_else_in_any_container(container):
+    alone, beside = reads(CONTAINERS[container], BOTH_LARGE, None)
+    assert alone == beside == [0, 1]
+
+
+@pytest.mark.parametrize("added", [0.5, "q", [], [BIG], (1, 2)])
+@pytest.mark.parametrize("container", ["list of lists as y", "deque as y", "deque of rows"])
+def test_a_record_of_another_type_changes_nobody_else(container, added):
+    alone, beside = reads(CONTAINERS[container], BOTH_LARGE, added)
+    assert alone == beside == [0, 1]
+
+
+def test_large_integers_of_arrow_are_clamped_and_never_an_error():
+    domain = Domain({"a": Numeric(0, 255)}, Numeric(0, 4096))
+    large = pa.table({"a": [1, 2**60 + 1, None]})
+    assert domain.encode(large)[:, 0].tolist() == [1, 254, 255]
+    assert domain.encode(large.to_pandas(types_mapper=pd.ArrowDtype))[:, 0].tolist() == [1, 254, 255]
+    assert domain.encode_target(large["a"]).tolist() == [1, 4096, -1]
+
+
+def test_tuples_in_rows_and_odd_dictionaries_are_read_value_by_value():
+    tuples = Domain({"a": Categorical([(1, 2), (3, 4)])}, Categorical([0, 1]))
+    assert tuples.encode([[(1, 2)], [(3, 4)]])[:, 0].tolist() == [0, 1]
+    assert tuples.encode([[(1, 2)], [(3, 4)], [None]])[:, 0].tolist() == [0, 1, 255]
+    text = Domain({"a": Categorical(["x", "y"])}, Categorical([0, 1]))
+    chunks = [pa.DictionaryArray.from_arrays([0, 1], ["x", None]), pa.DictionaryArray.from_arrays([0], ["y"])]
+    assert text.encode(pa.table({"a": pa.chunked_array(chunks)}))[:, 0].tolist() == [0, 255, 1]
+    no_text = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), pa.py_buffer(b"x\xff")]
+    )
+    assert text.encode(pa.table({"a": no_text}))[:, 0].tolist() == [0, 254]

@@ -136,7 +136,7 @@ TWO = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)}, YES_NO)
         (np.zeros((3, 2), dtype=complex), ValueError, "Complex data not supported"),
         (np.ma.zeros((3, 2)), TypeError, "masked"),
         (np.zeros((3, 2), dtype="M8[D]"), TypeError, "convert dates and times to numbers"),
-        (np.array([["a", "b"]]), TypeError, "'a' has dtype <U1.*convert it to numbers"),
+        (np.array([["a", "b"]]), TypeError, "'a' has dtype str.*convert it to numbers"),
         (np.zeros((3, 2), dtype="V3"), TypeError, "neither numbers nor text"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "two columns"),
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), ValueError, "two columns named '1'"),

@@ -196,6 +196,8 @@ class Ledger:
         total = self.total
         double = total * 2 if isinstance(total, Fraction) else total
         head = f"Privacy ledger: epsilon = {_text(total)} of {_text(self.epsilon)}, delta = 0"
+        if not self.is_private:
+            head += " (NOT PRIVATE: see below)"
         notes = [
             f"One record added or removed: epsilon = {_text(total)}; one record replaced: epsilon = {_text(double)}.",
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),

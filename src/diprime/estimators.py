@@ -162,7 +162,10 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
                 raise ValueError("Unknown label type: y is continuous; give classes, or list them in a Domain.")
             return domain
         if not isinstance(self.domain, Domain):
-            raise TypeError(f"domain must be a Domain, 'infer' or None, got {self.domain!r}.")
+            raise TypeError(
+                f"domain must be a Domain or 'infer', got a {type(self.domain).__name__}; "
+                "write Domain({'age': Numeric(17, 90), …}, target=…)."
+            )
         wanted = Categorical if self._task == "classification" else Numeric
         if not isinstance(self.domain.target, wanted):
             raise ValueError(
@@ -333,11 +336,12 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
     forest_ : Forest
         The released trees.
     feature_importances_ : ndarray of shape (n_features,)
-        How much the splits on each feature spread the estimates, from released numbers only.
+        How much the splits on each feature of the domain, in its order, spread the estimates, from released numbers
+        only.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if the fit saw a data frame.
+        Their names, in the order of the domain, if the fit saw a data frame: the frame's own order is free.
 
     Examples
     --------
@@ -473,11 +477,12 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
     forest_ : Forest
         The released trees.
     feature_importances_ : ndarray of shape (n_features,)
-        How much the splits on each feature spread the estimates, from released numbers only.
+        How much the splits on each feature of the domain, in its order, spread the estimates, from released numbers
+        only.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if the fit saw a data frame.
+        Their names, in the order of the domain, if the fit saw a data frame: the frame's own order is free.
 
     Examples
     --------

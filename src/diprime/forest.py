@@ -21,7 +21,7 @@ READ_TOGETHER = 1 << 14
 WORTH_LIMITS = 1 << 14  # rows from which on finding the limits of splits pays
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Forest:
     """Complete binary trees, one after the other.
 
@@ -67,6 +67,10 @@ class Forest:
             np.concatenate([f.values for f in forests]),
             np.concatenate([f.counts for f in forests]),
         )
+
+    def __repr__(self) -> str:
+        depths = ", ".join(map(str, np.unique(self.depths)))
+        return f"<Forest of {self.n_trees} trees of depth {depths} with {len(self.values)} leaves>"
 
     @property
     def n_trees(self) -> int:

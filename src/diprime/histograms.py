@@ -191,18 +191,22 @@ class LocalHistograms:
         for begin in range(0, n_nodes, self._nodes_per_chunk):
             yield begin, min(begin + self._nodes_per_chunk, n_nodes)
 
-    def _buffer(self, n_rows: int) -> Bins:
-        """Return memory for ``n_rows`` histograms that does not hold the parents'; it is used again and again."""
+    def _buffer(self) -> Bins:
+        """Return memory for a chunk of histograms, and for one more a shard, that does not hold the parents'.
+
+        It is reserved once and used level after level; what is never written takes no memory.
+        """
+        shape = (self._nodes_per_chunk + self._threads.n_shards, self._width)
         for i, buffer in enumerate(self._buffers):
-            if buffer is None or self._parents is None or not np.shares_memory(buffer, self._parents):
-                if buffer is None or len(buffer) < n_rows:
-                    self._buffers[i] = buffer = np.empty((n_rows, self._width), dtype=np.uint64)
+            if buffer is None:
+                self._buffers[i] = buffer = np.empty(shape, dtype=np.uint64)
+            if self._parents is None or not np.shares_memory(buffer, self._parents):
                 return buffer
         raise AssertionError("one of two buffers is always free")
 
     def histograms(self, begin: int, end: int) -> Bins:
         """Return the histograms of a chunk: counted, or the parent's less the sibling's for the larger of two."""
-        bins = self._buffer(end - begin + self._threads.n_shards)
+        bins = self._buffer()
         first, last = self._bounds[begin:end], self._bounds[begin + 1 : end + 1]
         if self._parents is None:
             self._count(first, last, np.arange(end - begin), end - begin, bins)

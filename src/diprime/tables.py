@@ -5,8 +5,9 @@ What a column is follows from its dtype alone, and so do the errors: never from 
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, NoReturn
@@ -102,6 +103,7 @@ def read_table(X: Any) -> Table:
     """Read the records; only shapes, names and dtypes can be wrong."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError("Sparse data are not supported: X is a sparse matrix; convert it with X.toarray().")
+    X = _as_column_or_frame(X)
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError:
@@ -110,9 +112,12 @@ def read_table(X: Any) -> Table:
         return _read_frame(frame)
     if hasattr(X, "collect") and hasattr(X, "lazy"):
         raise TypeError("X is a lazy frame; call its collect() first.")
-    array = _to_array(X, "X")
-    if array.ndim == 1 and array.dtype == object and any(isinstance(row, (list, tuple, np.ndarray)) for row in array):
-        raise ValueError("X does not have rows of equal length; give a rectangular table.")
+    if isinstance(X, (str, bytes, Mapping)) or not (isinstance(X, Iterable) or _is_array(X, "X")):
+        raise ValueError(
+            f"Expected 2D array, got 0D array instead: X is a {type(X).__name__}; give an array, a list of rows or a "
+            "data frame."
+        )
+    array = np.asarray(X) if _is_array(X, "X") else _rows_to_array(list(X))
     if array.ndim != 2:
         advice = (
             "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or "
@@ -126,6 +131,7 @@ def read_table(X: Any) -> Table:
 
 def read_target(y: Any) -> Column:
     """Read the targets: one column."""
+    y = _as_column_or_frame(y)
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return _series_column(series, "y")
@@ -135,10 +141,9 @@ def read_target(y: Any) -> Column:
         if table.n_columns != 1:
             raise ValueError(f"y should be a 1d array, got a table of {table.n_columns} columns instead.")
         return table.column(0)
-    if isinstance(y, (list, tuple)) and not all(isinstance(value, (list, np.ndarray)) for value in y):
-        array = _to_objects(y)  # one by one, for a class may be a tuple, which NumPy would unpack
-    else:
-        array = _to_array(y, "y")
+    if isinstance(y, (str, bytes, Mapping)) or not (isinstance(y, Iterable) or _is_array(y, "y")):
+        raise ValueError(f"y should be a 1d array, got a {type(y).__name__} instead.")
+    array = np.asarray(y) if _is_array(y, "y") else _to_objects([_unwrapped(value) for value in y])
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -158,15 +163,50 @@ def _read_frame(frame: nw.DataFrame[Any]) -> Table:
     return Table(len(frame), len(names), columns.__getitem__, names)
 
 
-def _to_array(values: Any, where: str) -> Array:
+def _as_column_or_frame(values: Any) -> Any:
+    """Put bare columns of pandas and pyarrow into a series or table: how NumPy reads them depends on missing values."""
+    library = type(values).__module__.partition(".")[0]
+    if library == "pyarrow":
+        pyarrow: Any = importlib.import_module("pyarrow")
+        if isinstance(values, pyarrow.Array):
+            return pyarrow.chunked_array([values])
+        if isinstance(values, pyarrow.RecordBatch):
+            return pyarrow.Table.from_batches([values])
+    if library == "pandas":
+        pandas: Any = importlib.import_module("pandas")
+        if isinstance(values, (pandas.Index, pandas.api.extensions.ExtensionArray)):
+            return pandas.Series(values)
+    return values
+
+
+def _is_array(values: Any, where: str) -> bool:
+    """Tell arrays, which have a dtype, from lists and the like.
+
+    The values of a list stay what they are: one dtype for all, which NumPy would choose, lets a record change what
+    others become, as a float among large integers does.
+    """
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{where} is a masked array; fill it first, with NaN for what is missing.")
-    try:
-        # The values of a list stay what they are: one dtype for all would let a record change what others become,
-        # as a float among large integers does.
-        return np.asarray(values, dtype=object) if isinstance(values, (list, tuple)) else np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{where} does not have rows of equal length; give a rectangular table.") from None
+    return any(hasattr(values, name) for name in ("__array__", "__array_interface__", "__array_struct__"))
+
+
+def _rows_to_array(rows: list[Any]) -> Array:
+    """Return a list of rows as an array of objects, cell by cell, for a cell may be a tuple."""
+    if not rows or not isinstance(rows[0], (list, tuple, np.ndarray)):
+        return _to_objects(rows)
+    width = len(rows[0])
+    if not all(isinstance(row, (list, tuple, np.ndarray)) and len(row) == width for row in rows):
+        raise ValueError("X does not have rows of equal length; give a rectangular table.")
+    array = np.empty((len(rows), width), dtype=object)
+    for i, row in enumerate(rows):
+        for j in range(width):
+            array[i, j] = row[j]
+    return array
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return what a list of one holds, as in a column of targets."""
+    return value[0] if isinstance(value, (list, np.ndarray)) and len(value) == 1 else value
 
 
 def _no_times(where: str, dtype: object) -> NoReturn:
@@ -187,7 +227,7 @@ def _array_column(array: Array, where: str) -> Column:
         kinds.get(kind, "number"),
         lambda start, stop: array[start:stop],
         lambda start, stop: array[start:stop].tolist(),
-        str(array.dtype),
+        "str" if kind in "US" else str(array.dtype),  # how long the longest text is, is nobody's business
         boolean=kind == "b",
     )
 
@@ -201,32 +241,48 @@ def _series_column(series: nw.Series[Any], where: str) -> Column:
     if dtype.is_temporal():
         _no_times(where, dtype)
 
+    name = str(dtype).partition("(")[0]  # without the categories
+
+    def value(at: int) -> Any:
+        try:
+            return series[at : at + 1].to_list()[0]
+        except Exception:  # text that is no text: it is not a level
+            return object()
+
     def values(start: int, stop: int) -> Sequence[Any]:
-        return series[start:stop].to_list()
+        try:
+            return series[start:stop].to_list()
+        except Exception:
+            return [value(at) for at in range(start, stop)]
 
     if dtype in (nw.Categorical, nw.Enum):
         dictionary = _dictionary(series, native)
         if dictionary is not None:
             places, labels, declared = dictionary
-            return Column(len(series), "labels", places, values, str(dtype), labels, declared)
+            return Column(len(series), "labels", places, values, name, labels, declared)
     if dtype in (nw.Categorical, nw.Enum, nw.String, nw.Binary):
-        return Column(len(series), "text", lambda start, stop: _to_objects(values(start, stop)), values, str(dtype))
+        return Column(len(series), "text", lambda start, stop: _to_objects(values(start, stop)), values, name)
     nulls = str(getattr(native, "dtype", getattr(native, "type", ""))).lower().startswith("null")
     if nulls:  # nothing says of what
-        return Column(len(series), "object", lambda start, stop: _to_objects(values(start, stop)), values, str(dtype))
+        return Column(len(series), "object", lambda start, stop: _to_objects(values(start, stop)), values, name)
     if dtype.is_numeric() or dtype == nw.Boolean:
         if dtype.is_float() and implementation.is_polars() and native.n_chunks() == 1 and not native.null_count():
             return _array_column(native.to_numpy(), where)  # no copy
         if dtype.is_float() and implementation.is_pyarrow() and native.num_chunks == 1 and not native.null_count:
             return _array_column(native.chunk(0).to_numpy(), where)  # no copy
-        target = nw.Float32 if dtype == nw.Float32 else nw.Float64
 
         def block(start: int, stop: int) -> Array:
-            return series[start:stop].cast(target).to_numpy()
+            part = series[start:stop]
+            if not (dtype.is_integer() or dtype == nw.Boolean):
+                return part.cast(nw.Float32 if dtype == nw.Float32 else nw.Float64).to_numpy()
+            # Converted by NumPy, which rounds large integers where pyarrow fails on them.
+            result = part.fill_null(False if dtype == nw.Boolean else 0).to_numpy().astype(np.float64)
+            result[part.is_null().to_numpy()] = np.nan
+            return result
 
-        return Column(len(series), "number", block, values, str(dtype), boolean=dtype == nw.Boolean)
+        return Column(len(series), "number", block, values, name, boolean=dtype == nw.Boolean)
     if dtype == nw.Object:
-        return Column(len(series), "object", lambda start, stop: _to_objects(values(start, stop)), values, str(dtype))
+        return Column(len(series), "object", lambda start, stop: _to_objects(values(start, stop)), values, name)
     raise TypeError(f"{where} has dtype {dtype}, which is neither numbers nor text; convert it first.")
 
 
@@ -259,8 +315,11 @@ def _dictionary(series: nw.Series[Any], native: Any) -> tuple[Callable[[int, int
 
         return places, labels, series.dtype == nw.Enum
     if implementation.is_pyarrow():
-        unified = native.unify_dictionaries()
-        labels = unified.chunk(0).dictionary.to_pylist() if unified.num_chunks else []
+        try:
+            unified = native.unify_dictionaries()
+            labels = unified.chunk(0).dictionary.to_pylist() if unified.num_chunks else []
+        except Exception:  # nulls or too many labels in the chunks' dictionaries: read value by value, to the same end
+            return None
 
         def indices(start: int, stop: int) -> Array:
             chunks = [c.indices.cast("int64").fill_null(-1) for c in unified.slice(start, stop - start).chunks]

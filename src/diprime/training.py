@@ -72,7 +72,10 @@ def train(
     source: RandomSource,
     threads: Threads,
 ) -> tuple[Structure, LeafSums]:
-    """Spend the budget: everything private that a fit reads, it reads here, after its charge."""
+    """Spend the budget: everything that is released is computed here, after its charge.
+
+    Before, records have only been mapped to integers, each by itself.
+    """
     left = settings.epsilon
     n_trees, depth = settings.n_estimators, settings.max_depth
     if n_trees is None or depth is None:

@@ -68,7 +68,7 @@ COMPILED = not any(isinstance(k, Interpreted) for k in (encoding, sampling, hist
 
 if not COMPILED:
     warnings.warn(
-        "diprime runs without its compiled kernels: results are the same, but fits take a hundred times longer; "
+        "diprime runs without its compiled kernels: results are the same, but fits take many times longer; "
         "reinstall it where a C compiler is available.",
         RuntimeWarning,
         stacklevel=2,
