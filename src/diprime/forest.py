@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diprime.domain import MISSING
 from diprime.growth import Structure
 from diprime.histograms import Rows
 from diprime.kernels import walking
 from diprime.parallel import Threads
+from diprime.splitters import read_threshold_mask
 
 Floats = npt.NDArray[np.float64]
 WALKED_TOGETHER = 256
@@ -145,12 +145,10 @@ class Forest:
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
         """Return the number of a dtype from which on each split sends numbers right, and whether it sends NaN there.
 
-        A mask has the bits of all codes above the split's threshold: their number tells it. NaN, which nothing is at
-        or above, stands for splits that send no number right.
+        NaN, which nothing is at or above, stands for splits that send no number right.
         """
-        bits = np.unpackbits(self.masks, axis=1, bitorder="little")
-        threshold = MISSING - 1 - bits[:, :MISSING].sum(axis=1, dtype=np.int64)
-        limits = np.full(len(bits), np.nan)
+        threshold, missing_right = read_threshold_mask(self.masks)
+        limits = np.full(len(threshold), np.nan)
         for feature, edges in enumerate(thresholds):
             here = np.flatnonzero((self.features == feature) & (threshold < len(edges)))
             limits[here] = edges[threshold[here]]
@@ -158,7 +156,7 @@ class Forest:
             rounded = limits.astype(dtype)
         below = rounded < limits  # the first number of the dtype at or above the limit says the same
         rounded[below] = np.nextafter(rounded[below], np.array(np.inf, dtype=dtype))
-        return rounded, np.ascontiguousarray(bits[:, MISSING])
+        return rounded, missing_right
 
     def predict(self, rows: Rows, threads: Threads) -> Floats:
         """Return the mean of the leaf estimates that each row reaches, trees weighted by their size."""

@@ -92,14 +92,12 @@ class Regions:
         )
         place = self.categorical_index[features]
         numeric, categorical = np.flatnonzero(place < 0), np.flatnonzero(place >= 0)
-        # A numeric split sends the codes above its threshold right, and only those: their number tells it.
-        bits = np.unpackbits(masks[numeric], axis=1, bitorder="little")
-        threshold = MISSING - 1 - bits[:, :MISSING].sum(axis=1).astype(np.int64)
+        threshold, missing_right = read_threshold_mask(masks[numeric])
         at = features[numeric]
         high[left[numeric], at] = np.minimum(high[left[numeric], at], threshold)
         low[right[numeric], at] = np.maximum(low[right[numeric], at], threshold + 1)
-        missing[left[numeric], at] &= 1 - bits[:, MISSING]
-        missing[right[numeric], at] &= bits[:, MISSING]
+        missing[left[numeric], at] &= 1 - missing_right
+        missing[right[numeric], at] &= missing_right
         allowed[left[categorical], place[categorical]] &= ~masks[categorical]
         allowed[right[categorical], place[categorical]] &= masks[categorical]
         return Regions(low, high, missing, allowed, self.categorical_index)
@@ -110,6 +108,15 @@ def threshold_mask(threshold: npt.NDArray[np.int64], missing_right: npt.NDArray[
     bits = (np.arange(N_CODES) > threshold[:, None]).astype(np.uint8)
     bits[:, MISSING] = missing_right
     return np.packbits(bits, axis=1, bitorder="little")
+
+
+def read_threshold_mask(masks: Masks) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Return the thresholds of numeric splits, and whether missing values go right: what made their masks.
+
+    A mask has the bits of the codes above its threshold, and only those: their number tells it.
+    """
+    bits = np.unpackbits(masks, axis=1, bitorder="little")
+    return MISSING - 1 - bits[:, :MISSING].sum(axis=1, dtype=np.int64), np.ascontiguousarray(bits[:, MISSING])
 
 
 @dataclass(frozen=True)
