@@ -21,6 +21,13 @@ from diprime.parallel import resolve_n_jobs
 from diprime.randomness import RandomSource
 
 
+def check_integer(name: str, value: object, low: int, high: int, *, also: str = "") -> int:
+    """Return a parameter that is an integer from low to high."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
+        raise ValueError(f"{name} must be {also}an integer from {low} to {high}, got {value!r}.")
+    return int(value)
+
+
 def check_choice(name: str, value: object, choices: Sequence[object]) -> Any:
     """Return the one of the choices that a parameter is, type included."""
     if isinstance(value, np.generic):  # as a grid search over an array of values gives them

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from diprime import defaults
 from diprime.budget import Accounting, Ledger, exact_epsilon
 from diprime.domain import Categorical, Domain, Numeric, RowReader
-from diprime.estimator_base import PrivateEstimator, check_choice, sorted_classes, target_layout
+from diprime.estimator_base import PrivateEstimator, check_choice, check_integer, sorted_classes, target_layout
 from diprime.forest import Forest
 from diprime.leaves import plain_means, shrunken_means
 from diprime.parallel import Threads, resolve_n_jobs
@@ -30,9 +30,7 @@ MOST_DEPTH = 20
 def _integer(name: str, value: object, low: int, high: int) -> int | None:
     if isinstance(value, str) and value == "auto":
         return None
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
-        raise ValueError(f'{name} must be "auto" or an integer from {low} to {high}, got {value!r}.')
-    return int(value)
+    return check_integer(name, value, low, high, also='"auto" or ')
 
 
 def _fraction(name: str, value: object, low: int, high: int, *, open_ends: bool) -> Fraction | None:
