@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 from diprime.budget import Epsilon
 
-ROW_COUNT_SHARE = Fraction(1, 50)
-SPLIT_SHARE = Fraction(3, 5)
+COUNTS_SHARE = Fraction(1, 50)
+QUANTILE_SHARE = Fraction(1, 50)
 N_FEATURES_OF_PAPER = 5
-MOST_DEPTH = 9
-LEAST_DEPTH = 2
-# At epsilon = inf a leaf needs rows only to average over; this is how many times a row counts there.
+MOST_DEPTH = 10
+LEAST_DEPTH = 1
+# Beyond, a leaf needs rows only to average over; this is how many times a row counts there.
 MOST_EPSILON = 8
+MOST_ENDS = Fraction(1, 8)
 
 
 def information(rows: int, epsilon: Epsilon) -> float:
@@ -22,22 +24,48 @@ def information(rows: int, epsilon: Epsilon) -> float:
 
 
 def n_estimators(rows: int, epsilon: Epsilon) -> int:
-    """Return the number of trees: one where records are few, more where each tree can still afford its depth."""
+    """Return the number of trees: one, unless records are so many that each tree can afford its depth with a part."""
     signal = information(rows, epsilon)
-    return 1 if signal < 200_000 else 2 if signal < 2_000_000 else 4
+    return 1 if signal < 2_000_000 else 2 if signal < 16_000_000 else 4
 
 
 def max_depth(rows: int, epsilon: Epsilon, n_trees: int) -> int:
     """Return the depth at which a leaf holds enough records to stand out from its noise."""
     per_tree = information(rows, epsilon) / n_trees
-    return min(MOST_DEPTH, max(LEAST_DEPTH, round(math.log2(max(per_tree / 70, 1)))))
+    return min(MOST_DEPTH, max(LEAST_DEPTH, round(math.log2(max(per_tree / 150, 1)))))
+
+
+def split_share(method: str) -> Fraction:
+    """Return the share of epsilon for splits: the paper's half for its methods."""
+    return Fraction(7, 10) if method == "joint" else Fraction(1, 2)
+
+
+def level_weights(method: str, depth: int, *, classification: bool) -> list[int]:
+    """Return how the share for splits is spread: the fewer records a node holds, the more its selection needs."""
+    if method == "joint" and classification:
+        return [level + 4 for level in range(depth)]
+    return [1] * depth
 
 
 def balance(*, classification: bool, epsilon: Epsilon) -> Fraction:
-    """Return λ of the joint cost."""
+    """Return λ of the joint cost: what one row costs that the smaller side lacks."""
     if epsilon == math.inf:
         return Fraction(0)
-    return Fraction(1, 100) if classification else Fraction(1, 50)
+    return Fraction(1, 50) if classification else Fraction(1, 20)
+
+
+def ends(class_counts: Sequence[int], epsilon: Epsilon) -> Fraction:
+    """Return where impurity becomes a straight line: well below the share of the rarest class, lest it is not seen."""
+    total = sum(class_counts)
+    if epsilon == math.inf or len(class_counts) < 2 or total < 1:
+        return Fraction(0)
+    rarest = Fraction(max(min(class_counts), 0), total)
+    return Fraction(math.floor(64 * min(MOST_ENDS, rarest / 2)), 64)
+
+
+def leaf_margin(epsilon: Epsilon) -> int:
+    """Return how many widths of the splits' window leaves see beyond it: all that matters, where epsilon is large."""
+    return math.ceil(4 * max(epsilon, 1))
 
 
 def max_features(method: str, n_features: int, *, classification: bool, same_rows: bool) -> int:

@@ -18,7 +18,7 @@ from diprime.budget import Accounting, Ledger, exact_epsilon
 from diprime.domain import Categorical, Domain, Numeric, RowReader
 from diprime.estimator_base import PrivateEstimator, check_choice, check_integer, sorted_classes, target_layout
 from diprime.forest import Forest
-from diprime.leaves import plain_means, shrunken_means
+from diprime.leaves import LeafSums, plain_means, shrunken_means
 from diprime.parallel import Threads, resolve_n_jobs
 from diprime.randomness import RandomSource
 from diprime.training import Method, Settings, train
@@ -141,9 +141,11 @@ class _DiPriMe(PrivateEstimator):
             means = plain_means(leaves)
         else:
             means = shrunken_means(leaves, of_classes=isinstance(domain.target, Categorical))
-        return Forest.of_trees(structure, self._leaf_values(means, domain), leaves.counts)
+        return Forest.of_trees(structure, self._leaf_values(means, leaves, domain), leaves.counts)
 
-    def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
+    def _leaf_values(
+        self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain
+    ) -> npt.NDArray[np.float64]:
         """Turn the means of the leaves' vectors into what the forest predicts."""
         return means
 
@@ -274,7 +276,9 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
         self._fit(X, y, refused)
         return self
 
-    def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
+    def _leaf_values(
+        self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain
+    ) -> npt.NDArray[np.float64]:
         order, self.classes_ = sorted_classes(domain)
         return means[..., order]
 
@@ -407,12 +411,15 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
         self._fit(X, y, refused)
         return self
 
-    def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
+    def _leaf_values(
+        self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain
+    ) -> npt.NDArray[np.float64]:
         target = domain.target
         assert isinstance(target, Numeric)
         assert target.low is not None
         assert target.high is not None
-        return np.asarray(target.low * means[..., :1] + target.high * means[..., 1:])
+        shares = leaves.low * means[..., :1] + leaves.high * means[..., 1:]
+        return np.asarray(target.low * (1 - shares) + target.high * shares)
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the estimated target of each row.

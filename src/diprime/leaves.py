@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.budget import Charge, Epsilon, Ledger
-from diprime.histograms import TargetLayout
+from diprime.histograms import TargetLayout, Window
 from diprime.mechanisms import discrete_laplace, laplace_variance
 from diprime.randomness import RandomSource
 
@@ -30,11 +30,15 @@ class LeafSums:
         Numbers of records: the sums over the outputs, or exact ones in the paper's accounting of regression.
     noise_variance : float
         The variance of the noise in each entry of ``sums``.
+    low, high : float
+        The shares of a numeric target's range that the entries (1, 0) and (0, 1) stand for.
     """
 
     sums: Floats
     counts: Floats
     noise_variance: float
+    low: float = 0.0
+    high: float = 1.0
 
 
 def charge_leaves(ledger: Ledger, layout: TargetLayout, epsilon: Epsilon, composition: str, times: int) -> None:
@@ -44,7 +48,13 @@ def charge_leaves(ledger: Ledger, layout: TargetLayout, epsilon: Epsilon, compos
 
 
 def release(
-    sums: npt.NDArray[np.int64], layout: TargetLayout, epsilon: Epsilon, source: RandomSource, *, exact_counts: bool
+    sums: npt.NDArray[np.int64],
+    layout: TargetLayout,
+    window: Window,
+    epsilon: Epsilon,
+    source: RandomSource,
+    *,
+    exact_counts: bool,
 ) -> LeafSums:
     """Release the sums of all leaves of trees, which :func:`charge_leaves` has paid for.
 
@@ -56,6 +66,8 @@ def release(
     ----------
     sums : array of shape (n_trees, n_leaves, n_outputs)
         The true sums.
+    window : Window
+        The part of a numeric target's range that they were formed in.
     """
     n_trees, n_leaves, n_outputs = sums.shape
     streams = source.streams(n_trees * n_leaves)
@@ -64,7 +76,8 @@ def release(
         noisy[..., 0] = sums.sum(axis=-1) - noisy[..., 1]
     scaled = noisy / layout.units
     variance = laplace_variance(epsilon, layout.units) / layout.units**2
-    return LeafSums(scaled, scaled.sum(axis=-1), variance)
+    low, high = window.low / layout.units, window.high / layout.units
+    return LeafSums(scaled, scaled.sum(axis=-1), variance, low, high)
 
 
 def plain_means(leaves: LeafSums) -> Floats:

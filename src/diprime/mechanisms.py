@@ -73,8 +73,17 @@ def _frozen(table: Weights) -> Weights:
     return table
 
 
-def select(rule: Rule, costs: Costs, table: Weights, streams: Streams) -> npt.NDArray[np.int64]:
+def select(
+    rule: Rule,
+    costs: Costs,
+    table: Weights,
+    streams: Streams,
+    twice: npt.NDArray[np.uint8] | None = None,
+) -> npt.NDArray[np.int64]:
     """Pick one candidate from each row of costs, row i with stream i; -1 where a row holds none.
+
+    Where ``twice[i, block]`` is set, the second half of a block of row i has the costs of the first and may be left
+    unwritten: the same candidates, read once.
 
     If adding one record changes every cost of a row by an amount in an interval of length ``cost_range``, the pick is
     epsilon-DP for the pair that made the table, for either rule. Slots of cost ``ABSENT_COST`` are no candidates; which
@@ -90,10 +99,15 @@ def select(rule: Rule, costs: Costs, table: Weights, streams: Streams) -> npt.ND
     A·B·p(r)·∫(0,1/A) Π (1 - u·p(s)) du <= e^epsilon·Pr[r].
     """
     picks = np.empty(len(costs), dtype=np.int64)
+    if twice is None:
+        twice = np.zeros((len(costs), 1), dtype=np.uint8)
     if rule == "exponential":
-        sums = np.empty(costs.shape[1] // 256 + 1, dtype=np.uint64)
-        sampling.exponential(costs, table, streams, sums, picks)
+        sums = np.empty(twice.shape[1], dtype=np.uint64)
+        sampling.exponential(costs, twice, table, streams, sums, picks)
     else:
+        blocks = costs.reshape(*twice.shape, -1)
+        half = blocks.shape[2] // 2
+        blocks[twice > 0, half:] = blocks[twice > 0, :half]
         order = np.empty(costs.shape[1], dtype=np.int64)
         sampling.permute_and_flip(costs, table, streams, order, picks)
     return picks
