@@ -1,4 +1,4 @@
-"""What ``"auto"`` means: functions of public numbers and of the released row count only."""
+"""What ``"auto"`` means: functions of public numbers and of released counts only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from diprime.budget import Epsilon
 COUNTS_SHARE = Fraction(1, 50)
 QUANTILE_SHARE = Fraction(1, 50)
 N_FEATURES_OF_PAPER = 5
-MOST_DEPTH = 10
+MOST_DEPTH = 9
 LEAST_DEPTH = 1
 # Beyond, a leaf needs rows only to average over; this is how many times a row counts there.
 MOST_EPSILON = 8
@@ -29,10 +29,14 @@ def n_estimators(rows: int, epsilon: Epsilon) -> int:
     return 1 if signal < 2_000_000 else 2 if signal < 16_000_000 else 4
 
 
-def max_depth(rows: int, epsilon: Epsilon, n_trees: int) -> int:
-    """Return the depth at which a leaf holds enough records to stand out from its noise."""
+def max_depth(rows: int, epsilon: Epsilon, n_trees: int, n_outputs: int) -> int:
+    """Return the depth at which a leaf holds enough records to stand out from its noise.
+
+    Many classes have more to be told apart; without more of them, depth beyond nine hardly pays.
+    """
     per_tree = information(rows, epsilon) / n_trees
-    return min(MOST_DEPTH, max(LEAST_DEPTH, round(math.log2(max(per_tree / 150, 1)))))
+    most = MOST_DEPTH + max(0, math.ceil(math.log2(n_outputs) - 1))
+    return min(most, max(LEAST_DEPTH, round(math.log2(max(per_tree / 150, 1)))))
 
 
 def split_share(method: str) -> Fraction:

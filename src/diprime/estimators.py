@@ -195,7 +195,7 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
         random feature; among private medians of ``max_features`` features, by the exponential mechanism or by
         permute-and-flip; or at random, with all of epsilon in the leaves.
     n_estimators : int or "auto", default="auto"
-        The number of trees. As ``max_depth``, chosen from a private row count if ``"auto"``.
+        The number of trees. As ``max_depth``, chosen from private counts if ``"auto"``.
     max_depth : int or "auto", default="auto"
         The depth of every tree.
     max_features : int, float, "sqrt", "log2", None or "auto", default="auto"
@@ -204,7 +204,7 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
     split_share : float or "auto", default="auto"
         The share of epsilon for the splits; the rest is for the leaves.
     balance : float or "auto", default="auto"
-        λ of ``"joint"``: what one row of imbalance costs, a squared error of one being one.
+        λ of ``"joint"``: what one row costs that the smaller side of a split lacks, a squared error of one being one.
     partition : bool, default=True
         Whether trees learn from disjoint parts of the rows, each with all of epsilon, or from all rows with an equal
         share of it. Without it, ``"joint"`` at epsilon = inf is a random forest: every tree learns from a random bag of
@@ -335,7 +335,7 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
         random feature; among private medians of ``max_features`` features, by the exponential mechanism or by
         permute-and-flip; or at random, with all of epsilon in the leaves.
     n_estimators : int or "auto", default="auto"
-        The number of trees. As ``max_depth``, chosen from a private row count if ``"auto"``.
+        The number of trees. As ``max_depth``, chosen from private counts if ``"auto"``.
     max_depth : int or "auto", default="auto"
         The depth of every tree.
     max_features : int, float, "sqrt", "log2", None or "auto", default="auto"
@@ -344,7 +344,7 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
     split_share : float or "auto", default="auto"
         The share of epsilon for the splits; the rest is for the leaves.
     balance : float or "auto", default="auto"
-        λ of ``"joint"``: what one row of imbalance costs, a squared error of one being one.
+        λ of ``"joint"``: what one row costs that the smaller side of a split lacks, a squared error of one being one.
     partition : bool, default=True
         Whether trees learn from disjoint parts of the rows, each with all of epsilon, or from all rows with an equal
         share of it. Without it, ``"joint"`` at epsilon = inf is a random forest: every tree learns from a random bag of

@@ -89,8 +89,9 @@ def train(
         left -= of_counts
         charge_counts(ledger, layout, of_counts)
         counts = release_counts(target, layout, of_counts, source).tolist()
-        n_trees = defaults.n_estimators(sum(counts), settings.epsilon) if n_trees is None else n_trees
-        depth = defaults.max_depth(sum(counts), settings.epsilon, n_trees) if depth is None else depth
+        n_rows = sum(counts)
+        n_trees = defaults.n_estimators(n_rows, settings.epsilon) if n_trees is None else n_trees
+        depth = defaults.max_depth(n_rows, settings.epsilon, n_trees, layout.n_outputs) if depth is None else depth
         ends = defaults.ends(counts, settings.epsilon)
     for_splits = for_leaves = layout.whole
     if joint and not classification and settings.epsilon != math.inf:
