@@ -90,7 +90,7 @@ def train(
         charge_counts(ledger, layout, of_counts)
         counts = release_counts(target, layout, of_counts, source).tolist()
         n_rows = sum(counts)
-        n_trees = defaults.n_estimators(n_rows, settings.epsilon) if n_trees is None else n_trees
+        n_trees = defaults.n_estimators(settings.method, n_rows, settings.epsilon) if n_trees is None else n_trees
         depth = defaults.max_depth(n_rows, settings.epsilon, n_trees, layout.n_outputs) if depth is None else depth
         ends = defaults.ends(counts, settings.epsilon)
     for_splits = for_leaves = layout.whole
