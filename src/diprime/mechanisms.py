@@ -99,15 +99,16 @@ def select(
     A·B·p(r)·∫(0,1/A) Π (1 - u·p(s)) du <= e^epsilon·Pr[r].
     """
     picks = np.empty(len(costs), dtype=np.int64)
-    if twice is None:
-        twice = np.zeros((len(costs), 1), dtype=np.uint8)
     if rule == "exponential":
+        if twice is None:
+            twice = np.zeros((len(costs), 1), dtype=np.uint8)
         sums = np.empty(twice.shape[1], dtype=np.uint64)
         sampling.exponential(costs, twice, table, streams, sums, picks)
     else:
-        blocks = costs.reshape(*twice.shape, -1)
-        half = blocks.shape[2] // 2
-        blocks[twice > 0, half:] = blocks[twice > 0, :half]
+        if twice is not None:
+            half = costs.shape[1] // twice.shape[1] // 2
+            blocks = costs.reshape(*twice.shape, 2 * half)
+            blocks[twice > 0, half:] = blocks[twice > 0, :half]
         order = np.empty(costs.shape[1], dtype=np.int64)
         sampling.permute_and_flip(costs, table, streams, order, picks)
     return picks

@@ -61,7 +61,7 @@ def release_window(target: Target, layout: TargetLayout, epsilon: Epsilon, sourc
     picks = select("exponential", np.ascontiguousarray(costs), table, source.streams(2))
     low, high = int(picks.min()), int(picks.max()) + 1  # threshold t is between the values t and t + 1
     lacking = max(0, round(LEAST_WIDTH * layout.units) - (high - low))
-    return widened(Window(low, high), -(-lacking // 2), layout)
+    return widened(Window(low, high), lacking, layout)  # on both sides: one may be at the end of the range
 
 
 def widened(window: Window, by: int, layout: TargetLayout) -> Window:
