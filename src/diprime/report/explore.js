@@ -98,7 +98,12 @@ function close(item) {
   item.setAttribute("aria-expanded", "false");
 }
 
-const toggle = (item) => (isOpen(item) ? close(item) : open(item));
+function openInSight(item) {
+  open(item);
+  children(item).reverse().forEach((child) => child.scrollIntoView({ block: "nearest", inline: "nearest" }));
+}
+
+const toggle = (item) => (isOpen(item) ? close(item) : openInSight(item));
 
 function openDown(item, levels) {
   if (levels <= 0) return;
@@ -161,7 +166,7 @@ function moveTo(item) {
 const KEYS = {
   ArrowDown: (item) => moveTo(visible()[visible().indexOf(item) + 1]),
   ArrowUp: (item) => moveTo(visible()[visible().indexOf(item) - 1]),
-  ArrowRight: (item) => (isOpen(item) ? moveTo(children(item)[0]) : open(item)),
+  ArrowRight: (item) => (isOpen(item) ? moveTo(children(item)[0]) : openInSight(item)),
   ArrowLeft: (item) => (isOpen(item) ? close(item) : moveTo(item.parentElement.closest("li"))),
   Home: () => moveTo(visible()[0]),
   End: () => moveTo(visible().at(-1)),

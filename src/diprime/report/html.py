@@ -44,7 +44,7 @@ def table(head: list[str], rows: list[list[Child]], *, numeric: set[int] = froze
 
 def json_script(identifier: str, data: object) -> Element:
     """Return an element that holds data for scripts: no ``<`` in it could end it early."""
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return tag("script", text, id=identifier, type="application/json")
 
 

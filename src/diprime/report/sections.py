@@ -71,8 +71,8 @@ def promise(model: Any) -> Element:
         conditional,
         tag(
             "p",
-            "Had one record been left out of the data, or one more been in it, almost the same models could have come "
-            "out: no result would have become more than ",
+            "Had one record been left out of the data, or one more been in it, the same models could have come out, "
+            "with chances that differ little: no result would have become more than ",
             tag("strong", _times(epsilon)),
             f" (e^ε, ε = {_number(epsilon)}) as likely, or as unlikely. That bounds what anybody can learn about a "
             "person from this model, whatever they know besides and whatever they compute from it.",
@@ -236,8 +236,8 @@ def explorer(model: Any) -> Element:
             "p",
             f"{drawn} can be opened here: click a node, or move with the arrow keys and open with Enter. Numbers of "
             "records are as released; ± is the standard deviation of their noise. The noise of an estimate is that of "
-            "the node's own mean; estimates were drawn towards their parents by as much as the noise deserves, so their "
-            "error is smaller.",
+            "the node's own mean; estimates were drawn towards their parents as the noise deserves, so their error is "
+            "smaller.",
         ),
         tag(
             "div",
@@ -297,8 +297,8 @@ def model_card(model: Any) -> Element:
         table(["feature", "values"], rows),
         tag(
             "p",
-            "Numbers outside their range are moved to its border; levels that are not listed, and missing values, have "
-            "a side of their own at every split.",
+            "Numbers outside their range are moved to its border; where levels that are not listed and missing values "
+            "go, every split decides.",
             class_="note",
         ),
     )
