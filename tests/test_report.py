@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from fractions import Fraction
 from html.parser import HTMLParser
 
 import numpy as np
@@ -92,6 +93,13 @@ def test_a_waiver_is_said_in_red_and_takes_the_promise_away(parameters, reason):
     assert "Private: ε" not in page.text
     assert page.text.count(reason) == 2  # at the head of the page, and under the ledger
     assert "918273645" not in "".join(page.texts + page.scripts)
+
+
+def test_what_a_published_method_truly_costs_is_said():
+    ledger = diprime.Ledger(1, "paper")
+    ledger.charge(diprime.Charge("splits", "as published", "none", Fraction(1), strict_epsilon=Fraction(3)))
+    shown = " ".join(" ".join(part.itertext()) for part in sections._one_ledger(ledger, "a fit"))
+    assert "Strict accounting: splits cost epsilon = 3." in shown
 
 
 def test_every_ledger_of_a_merged_model_is_shown():

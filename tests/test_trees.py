@@ -8,10 +8,11 @@ import pytest
 from small_data import DOMAINS, METHODS, TASKS, fit, make
 
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Forest, Numeric, merge
+from diprime.baselines import DPRandomForestClassifier
 from diprime.growth import Structure
 from diprime.mechanisms import laplace_variance
 from diprime.splitters import threshold_mask
-from diprime.trees import feature_text, read_tree, threshold_texts
+from diprime.trees import feature_text, fitted_forest, read_tree, threshold_texts
 
 LEVELS = [f"level {i}" for i in range(300)]
 WORDS = Domain(
@@ -202,6 +203,13 @@ def test_features_in_words():
     assert feature_text(Categorical(["F", "M"])) == "2 levels: F, M"
     assert feature_text(Categorical(range(45))).endswith("38, 39 and 5 more")
     assert len(feature_text(Categorical(["x" * 1000]))) < 100
+
+
+def test_forests_of_another_kind_are_refused():
+    domain = Domain({"a": Numeric(0, 1)}, Categorical(["x", "y"]))
+    model = DPRandomForestClassifier(1, domain).fit([[0.5]], ["x"])
+    with pytest.raises(TypeError, match="DiPriMeClassifier or a DiPriMeRegressor, got a DPRandomForestClassifier"):
+        fitted_forest(model)
 
 
 def test_a_tree_that_is_not_there_is_refused():

@@ -88,6 +88,11 @@ class Charge:
     strict_epsilon: Epsilon | None = None
 
     @property
+    def group(self) -> str:
+        """What was released, with the charges of all levels taken together."""
+        return self.what.partition(" of level ")[0]
+
+    @property
     def total(self) -> Epsilon:
         """What the releases cost together."""
         return self.epsilon * self.times if self.times else Fraction(0)

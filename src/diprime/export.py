@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_is_fitted
 
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain_codes import BUCKETS
@@ -25,6 +24,7 @@ from diprime.domain_levels import EXACT, LevelIndex
 from diprime.forest import Forest
 from diprime.histograms import N_CODES
 from diprime.tables import read_table
+from diprime.trees import fitted_forest
 
 if TYPE_CHECKING:
     import onnx
@@ -81,8 +81,7 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     >>> bool((predicted == model.predict(X)).all())
     True
     """
-    check_is_fitted(model)
-    domain = model.domain_
+    forest, domain = fitted_forest(model), model.domain_
     numbers, texts = _kinds(domain)
     graph = _Graph()
     codes = []
@@ -92,7 +91,7 @@ def to_onnx(model: Any) -> onnx.ModelProto:
         codes.append(_encode_texts(graph, graph.input("texts", object, len(texts)), domain, texts))
     column_of_feature = np.argsort([*numbers, *texts])
     together = graph.add("Concat", *codes, axis=1) if len(codes) > 1 else codes[0]
-    sums = _predict(graph, together, model.forest_, column_of_feature)
+    sums = _predict(graph, together, forest, column_of_feature)
     if isinstance(domain.target, Categorical):
         place = graph.add("ArgMax", sums, axis=1, keepdims=0)
         classes = _plain_classes(model.classes_)
@@ -126,7 +125,7 @@ def onnx_inputs(model: Any, X: Any) -> dict[str, Array]:
     inputs : dict of str to ndarray
         ``numbers`` and ``texts``, those of the two that the model has.
     """
-    check_is_fitted(model)
+    fitted_forest(model)
     domain = model.domain_
     table = read_table(X)
     column = RowEncoding(domain.features).columns(table)

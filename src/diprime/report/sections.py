@@ -118,7 +118,7 @@ def ledger(model: Any) -> Element:
 
 def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
     finite = ledger.total != math.inf
-    groups = list(dict.fromkeys(_group(charge.what) for charge in ledger.charges))
+    groups = list(dict.fromkeys(charge.group for charge in ledger.charges))
     parts = [_budget_chart(ledger, groups, of_what)] if finite else []
     rows: list[list[Child]] = [
         [
@@ -141,6 +141,7 @@ def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
     reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
     parts += [tag("p", f"Why no more adds up: {reason}.", class_="note") for reason in reasons]
     parts += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
+    parts += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
     for i, part in enumerate(ledger.merged, 1):
         name = f"model {i} of {len(ledger.merged)}"
         parts += [tag("h3", name[0].upper() + name[1:]), *_one_ledger(part, name)]
@@ -153,12 +154,12 @@ def _budget_chart(ledger: Ledger, groups: list[str], of_what: str) -> Element:
     widths = [float(100 * charge.total / total) for charge in ledger.charges]
     bars = []
     for charge, width, end in zip(ledger.charges, widths, accumulate(widths), strict=True):
-        colour = groups.index(_group(charge.what)) % N_COLOURS
+        colour = groups.index(charge.group) % N_COLOURS
         text = f"{charge.what}: ε = {_number(charge.total)}, {_percent(width / 100)}"
         rectangle = tag("rect", tag("title", text), x=f"{end - width:.4f}%", width=f"{width:.4f}%", height="100%")
         rectangle.set("class", f"fill-{colour}")
         bars.append(rectangle)
-    spent = {g: sum(c.total for c in ledger.charges if _group(c.what) == g) for g in groups}
+    spent = {g: sum(c.total for c in ledger.charges if c.group == g) for g in groups}
     legend = [
         tag(
             "li",
@@ -346,11 +347,6 @@ def _section(identifier: str, heading: str, *children: Child) -> Element:
         id=identifier,
         aria_labelledby=f"{identifier}-heading",
     )
-
-
-def _group(what: str) -> str:
-    """Return what the charges of all levels have in common."""
-    return what.partition(" of level ")[0]
 
 
 def _listed_counts(counts: list[float]) -> str:
