@@ -88,6 +88,11 @@ class Charge:
     strict_epsilon: Epsilon | None = None
 
     @property
+    def group(self) -> str:
+        """What was released, with the charges of all levels taken together."""
+        return self.what.partition(" of level ")[0]
+
+    @property
     def total(self) -> Epsilon:
         """What the releases cost together."""
         return self.epsilon * self.times if self.times else Fraction(0)
@@ -168,9 +173,23 @@ class Ledger:
         return sum((charge.strict_total for charge in self.charges), Fraction(0))
 
     @property
+    def objections(self) -> list[str]:
+        """Why the total is not a guarantee; empty where it is one."""
+        reasons = ["epsilon is infinite."] if self.total == math.inf else []
+        if self.accounting == "paper":
+            reasons.append("accounting as published, which counts less than is spent.")
+        return [*reasons, *self.waivers]
+
+    @property
+    def strict_costs(self) -> list[str]:
+        """What releases truly cost whose charges say something else."""
+        charges = [charge for charge in self.charges if charge.strict_epsilon is not None]
+        return [f"Strict accounting: {c.what} cost epsilon = {_text(c.strict_total)}." for c in charges]
+
+    @property
     def is_private(self) -> bool:
         """Whether the total is a guarantee: finite, in strict accounting, with nothing waived."""
-        return self.accounting == "strict" and not self.waivers and self.total != math.inf
+        return not self.objections
 
     def charge(self, charge: Charge) -> None:
         """Record a release before it is made; refuse one that the budget does not cover."""
@@ -230,15 +249,7 @@ class Ledger:
             f"One record added or removed: epsilon = {_text(total)}; one record replaced: epsilon = {_text(double)}.",
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
-        if total == math.inf:
-            notes.append("NOT PRIVATE: epsilon is infinite.")
-        if self.accounting == "paper":
-            notes.append("NOT PRIVATE: accounting as published, which counts less than is spent.")
-            notes += [
-                f"Strict accounting: {c.what} cost epsilon = {_text(c.strict_total)}."
-                for c in self.charges
-                if c.strict_epsilon is not None
-            ]
-        notes += [f"NOT PRIVATE: {waiver}" for waiver in self.waivers]
+        notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
+        notes += self.strict_costs
         text = "\n".join([head, "", *lines, "", *notes])
         return "\n\n".join([text, *(f"Model {i} of {len(self.merged)}. {m}" for i, m in enumerate(self.merged, 1))])
