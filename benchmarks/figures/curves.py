@@ -18,7 +18,7 @@ from benchmarks.figures.style import LABELS, WIDTH, legend_below, line_style
 
 OPEN = ("RF", "ERT", "Median")
 FAMILY = ("DiPriMe", "DiPriMeExp", "DiPriMeFlip")
-PARTS = {True: "disjoint parts", False: "all rows for each tree, ε shared out"}
+PARTS = {True: "disjoint parts", False: "all rows for each tree"}
 AS_PUBLISHED = "as published"
 STRICT = "strict accounting, same ε for all"
 PUBLISHED_MARK = "published, read off"
@@ -59,7 +59,10 @@ class Panel:
             style = {"color": line_style(name)["color"], "linestyle": "", "marker": "+", "markersize": 6, "mew": 1.1}
             ax.plot(list(curve), [y * scale for y in curve.values()], zorder=4, **style)
         if self.log:
+            ticks = list(next(iter(self.curves.values())))
             ax.set_xscale("log")
+            ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
+            ax.minorticks_off()
         ax.set_title(self.title, loc="left")
         ax.set_xlabel(self.axis)
 
@@ -182,10 +185,10 @@ class Appliances:
         """Say what is drawn, and what it says about the paper's text."""
         (by_depth, *_), (strict_by_depth, *_) = self.panels()
         lines = [
-            f"Mean squared error on Appliances, {PARTS[self.partition]}; mean of {self.repeats} random splits, bands "
-            "are one standard error. Top: the paper's accounting and budgets (along ε its DiPriMe family gets 2ε, "
-            "DP-ERT ε/2 in effect), K = 10. Bottom: the same ε for all, strictly accounted, and `joint` with what is "
-            "not swept left at its defaults."
+            f"Mean squared error on Appliances, {PARTS[self.partition]}{'' if self.partition else ', with its share of "
+            f"ε'}; mean of {self.repeats} random splits, bands are one standard error. Top: the paper's accounting and "
+            "budgets (along ε its DiPriMe family gets 2ε, DP-ERT ε/2 in effect), K = 10. Bottom: the same ε for all, "
+            "strictly accounted, and `joint` with what is not swept left at its defaults."
         ]
         for panels, heading in zip(self.panels(), (AS_PUBLISHED, STRICT), strict=True):
             wins = {name: sum(_better(panel, results, name, "DP-ERT") for panel in panels) for name in FAMILY}
@@ -201,7 +204,7 @@ class Appliances:
             + ", ".join(f"{n} {d}" for n, d in strictly.items()) + "."
         )  # fmt: skip
         if self.partition:
-            lines.append(_distance(self.panels()[0], results, 1e3, "thousandths"))
+            lines.append(_distance(self.panels()[0], results, 1e3, "MSE × 10³"))
         return "\n".join(lines)
 
 
@@ -256,7 +259,7 @@ class Banknote:
                 f"labels, for this method alone, and so scores {at(panel, 'DP-ERT, as scored in the paper', 10)}.",
                 "At ε = 1, disjoint parts, strictly accounted: "
                 + ", ".join(f"{n} {at(strict, n, 1)}" for n in (*FAMILY, "DP-ERT", "DP-RF", "DP-DF", "joint")) + ".",
-                _distance([panel], results, 1.0, "of accuracy"),
+                _distance([panel], results, 1.0, "accuracy"),
             ]
         )  # fmt: skip
 
@@ -274,7 +277,7 @@ def _distance(panels: list[Panel], results: Results, scale: float, unit: str) ->
             means = panel.means(results, name)
             far.setdefault(name, []).extend(abs(means[x] - y) * scale for x, y in curve.items())
     texts = ", ".join(f"{name} {np.median(values):.2f}" for name, values in far.items())
-    return f"Median distance from the published points, in {unit}: {texts}."
+    return f"Median distance from the published points ({unit}): {texts}."
 
 
 def _add_published_mark(ax: Axes, *, shown: bool) -> None:

@@ -33,7 +33,7 @@ MARKERS = {
     "DP-ERT": "D",
     "DP-ERT, as scored in the paper": "",
     "DP-RF": "v",
-    "DP-DF": "P",
+    "DP-DF": "X",
     "joint": "*",
 }
 LINES = {"ERT": (0, (5, 1.5)), "Median": (0, (1, 1)), "DP-ERT, as scored in the paper": (0, (1, 1))}
