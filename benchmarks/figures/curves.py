@@ -186,10 +186,10 @@ class Appliances:
         (by_depth, *_), (strict_by_depth, *_) = self.panels()
         of_each = "" if self.partition else ", with its share of ε"
         lines = [
-            f"Mean squared error on Appliances, {PARTS[self.partition]}{of_each}; mean of {self.repeats} random splits, "
-            "bands are one standard error. Top: the paper's accounting and budgets (along ε its DiPriMe family gets 2ε, "
-            "DP-ERT ε/2 in effect), K = 10. Bottom: the same ε for all, strictly accounted, and `joint` with what is not "
-            "swept left at its defaults."
+            f"Mean squared error on Appliances, {PARTS[self.partition]}{of_each}; mean of {self.repeats} random "
+            "splits, bands are one standard error. Top: the paper's accounting and budgets (along ε its DiPriMe family "
+            "gets 2ε, DP-ERT ε/2 in effect), K = 10. Bottom: the same ε for all, strictly accounted, and `joint` with "
+            "what is not swept left at its defaults."
         ]
         for panels, heading in zip(self.panels(), (AS_PUBLISHED, STRICT), strict=True):
             wins = {name: sum(_better(panel, results, name, "DP-ERT") for panel in panels) for name in FAMILY}
