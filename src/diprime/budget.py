@@ -73,6 +73,9 @@ class Charge:
         Why no more than ``times`` of them count.
     measure : str
         The measure of privacy.
+    strict_epsilon : Fraction, inf or None
+        What one release truly costs where ``epsilon`` is what its authors count, inf where nothing bounds it; None
+        says that the two are the same.
     """
 
     what: str
@@ -82,11 +85,33 @@ class Charge:
     times: int = 1
     composition: str = ""
     measure: str = "pure epsilon"
+    strict_epsilon: Epsilon | None = None
 
     @property
     def total(self) -> Epsilon:
         """What the releases cost together."""
         return self.epsilon * self.times if self.times else Fraction(0)
+
+    @property
+    def strict_total(self) -> Epsilon:
+        """What the releases truly cost together."""
+        each = self.epsilon if self.strict_epsilon is None else self.strict_epsilon
+        return each * self.times if self.times else Fraction(0)
+
+
+def _parse(text: str) -> Epsilon:
+    return math.inf if text == "inf" else Fraction(text)
+
+
+def _charge_to_dict(charge: Charge) -> dict[str, Any]:
+    data = asdict(charge) | {"epsilon": _exact_text(charge.epsilon)}
+    strict = data.pop("strict_epsilon")
+    return data if strict is None else data | {"strict_epsilon": _exact_text(strict)}
+
+
+def _charge_from_dict(data: dict[str, Any]) -> Charge:
+    parsed: dict[str, Any] = {key: _parse(value) for key, value in data.items() if key.endswith("epsilon")}
+    return Charge(**(data | parsed))
 
 
 @dataclass
@@ -118,6 +143,7 @@ class Ledger:
     def merge(cls, ledgers: Sequence[Ledger]) -> Ledger:
         """Return the ledger of models on disjoint populations: one record is in one of them, so the largest counts."""
         largest = max(ledger.total for ledger in ledgers)
+        strict = max(ledger.strict_total for ledger in ledgers)
         accounting: Accounting = "paper" if any(ledger.accounting == "paper" for ledger in ledgers) else "strict"
         waivers = list(dict.fromkeys(waiver for ledger in ledgers for waiver in ledger.waivers))
         charge = Charge(
@@ -127,6 +153,7 @@ class Ledger:
             largest,
             1,
             "the populations are disjoint: the largest total counts",
+            strict_epsilon=None if strict == largest else strict,
         )
         return cls(largest, accounting, [charge], waivers, list(ledgers))
 
@@ -134,6 +161,11 @@ class Ledger:
     def total(self) -> Epsilon:
         """The sum of all charges: the epsilon of add-or-remove privacy, if nothing was waived."""
         return sum((charge.total for charge in self.charges), Fraction(0))
+
+    @property
+    def strict_total(self) -> Epsilon:
+        """The sum of what all releases truly cost, where their charges say so; inf if nothing bounds one of them."""
+        return sum((charge.strict_total for charge in self.charges), Fraction(0))
 
     @property
     def is_private(self) -> bool:
@@ -162,7 +194,7 @@ class Ledger:
             "total": _exact_text(self.total),
             "accounting": self.accounting,
             "private": self.is_private,
-            "charges": [asdict(c) | {"epsilon": _exact_text(c.epsilon)} for c in self.charges],
+            "charges": [_charge_to_dict(charge) for charge in self.charges],
             "waivers": list(self.waivers),
             "merged": [ledger.to_dict() for ledger in self.merged],
         }
@@ -170,13 +202,9 @@ class Ledger:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Ledger:
         """Return the ledger that :meth:`to_dict` described."""
-
-        def parse(text: str) -> Epsilon:
-            return math.inf if text == "inf" else Fraction(text)
-
-        charges = [Charge(**(c | {"epsilon": parse(c["epsilon"])})) for c in data["charges"]]
+        charges = [_charge_from_dict(charge) for charge in data["charges"]]
         merged = [cls.from_dict(ledger) for ledger in data["merged"]]
-        return cls(parse(data["epsilon"]), data["accounting"], charges, list(data["waivers"]), merged)
+        return cls(_parse(data["epsilon"]), data["accounting"], charges, list(data["waivers"]), merged)
 
     def to_json(self) -> str:
         """Return the ledger as JSON."""
@@ -206,6 +234,11 @@ class Ledger:
             notes.append("NOT PRIVATE: epsilon is infinite.")
         if self.accounting == "paper":
             notes.append("NOT PRIVATE: accounting as published, which counts less than is spent.")
+            notes += [
+                f"Strict accounting: {c.what} cost epsilon = {_text(c.strict_total)}."
+                for c in self.charges
+                if c.strict_epsilon is not None
+            ]
         notes += [f"NOT PRIVATE: {waiver}" for waiver in self.waivers]
         text = "\n".join([head, "", *lines, "", *notes])
         return "\n\n".join([text, *(f"Model {i} of {len(self.merged)}. {m}" for i, m in enumerate(self.merged, 1))])
