@@ -85,6 +85,11 @@ class Dataset:
         coded = {c: np.unique(self.X[c].to_numpy(), return_inverse=True)[1] for c in self.categorical}
         return self.X.assign(**coded).to_numpy(dtype=np.float64)
 
+    def binned_domain(self) -> Domain:
+        """Return the domain for methods that bin numbers: features that stay as they are, are categories."""
+        levels = {c: Categorical(sorted(self.X[c].unique().tolist())) for c in self.unbinned}
+        return Domain({**self.domain.features, **levels}, target=self.domain.target)
+
 
 @dataclass(frozen=True)
 class _Spec:

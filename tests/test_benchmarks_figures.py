@@ -11,7 +11,7 @@ from small_data import make
 from benchmarks.data import Dataset
 from benchmarks.figures import published
 from benchmarks.figures.leaves import leaf_counts, leaves_of_multiway_trees, left_fractions
-from benchmarks.figures.runs import Fit, Results
+from benchmarks.fits import Fit, Results
 from diprime import Categorical, Domain, Numeric
 
 

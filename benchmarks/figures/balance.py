@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from benchmarks.data import load
 from benchmarks.figures.leaves import Counts, leaf_counts, left_fractions
-from benchmarks.figures.runs import Fit
 from benchmarks.figures.style import COLOURS, WIDTH, legend_below
+from benchmarks.fits import Fit
 
 
 def _steps(ax: Axes, values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], **style: Any) -> None:

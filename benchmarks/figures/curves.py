@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from benchmarks.figures import published
-from benchmarks.figures.runs import Fit, Results
+from benchmarks.fits import Fit, Results
 from benchmarks.figures.style import LABELS, WIDTH, legend_below, line_style
 
 OPEN = ("RF", "ERT", "Median")

@@ -9,9 +9,9 @@ from benchmarks.data import DatasetMissing, load
 from benchmarks.figures.balance import LeftFractions, Occupancy
 from benchmarks.figures.curves import Appliances, Banknote
 from benchmarks.figures.heatmaps import HeatMaps
-from benchmarks.figures.runs import Results, run
 from benchmarks.figures.style import save, set_style
 from benchmarks.figures.theory import TheoryChecks
+from benchmarks.fits import Results, run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FIGURES = ROOT / "docs" / "figures"

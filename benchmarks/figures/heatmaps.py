@@ -12,8 +12,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from benchmarks.figures import published
-from benchmarks.figures.runs import Fit, Results
 from benchmarks.figures.style import WIDTH
+from benchmarks.fits import Fit, Results
 
 NORM = LogNorm(7.2, 11)
 COLOURS = "cividis_r"  # light is good, and it reads the same for colour-blind eyes and in grey

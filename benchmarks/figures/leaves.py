@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.data import Dataset
-from benchmarks.figures.runs import BASELINES, Fit
+from benchmarks.fits import BASELINES, Fit
 from diprime import PrivacyWarning
 
 Counts = npt.NDArray[np.int64]

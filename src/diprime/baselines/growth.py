@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.baselines.forest import LEAF, Tree
-from diprime.baselines.recipes import UNITS, Recipe, explained
+from diprime.baselines.recipes import MOST_ROWS, Recipe, explained
 from diprime.histograms import TargetLayout
-from diprime.mechanisms import ABSENT_COST, select
+from diprime.mechanisms import ABSENT_COST, Costs, select
 from diprime.randomness import RandomSource
 
 
@@ -34,8 +34,8 @@ class Records:
     layout: TargetLayout
 
     def __post_init__(self) -> None:
-        if len(self.target) > self.layout.most_rows:
-            raise ValueError(f"There are more rows than the {self.layout.most_rows:,} that are supported.")
+        if len(self.target) > MOST_ROWS:
+            raise ValueError(f"There are more rows than the {MOST_ROWS:,} that are supported.")
 
     def only(self, kept: npt.NDArray[np.bool_]) -> Records:
         """Return some of the records."""
@@ -51,11 +51,28 @@ class Records:
         return np.stack([np.bincount(cells, minlength=n_cells) * units - high, high], axis=1)
 
     def squares(self, cells: npt.NDArray[np.int64], n_cells: int) -> npt.NDArray[np.float64]:
-        """Return UNITS·½·Σ‖t‖² of the records of each cell, their vectors scaled to sum 1."""
+        """Return ½·Σ‖t‖² of the records of each cell, their vectors scaled to sum 1."""
         if self.layout.units == 1:
-            return np.asarray(UNITS / 2 * np.bincount(cells, minlength=n_cells))
+            return np.asarray(np.bincount(cells, minlength=n_cells) / 2)
         high = self.target / self.layout.units
-        return np.asarray(UNITS / 2 * np.bincount(cells, high**2 + (1 - high) ** 2, n_cells))
+        return np.asarray(np.bincount(cells, (high**2 + (1 - high) ** 2) / 2, n_cells))
+
+
+def split_costs(
+    records: Records,
+    node: npt.NDArray[np.int64],
+    n_branches: npt.NDArray[np.int64],
+    recipe: Recipe,
+    sums: npt.NDArray[np.int64],
+    released: npt.NDArray[np.int64],
+) -> Costs:
+    """Return what it costs to split each node on each feature, given the true and the released sums of the nodes."""
+    n_nodes = len(sums)
+    scores = np.empty((n_nodes, len(n_branches)), dtype=np.int64)
+    for j, n in enumerate(n_branches):
+        cells = records.sums(node * n + records.branches[j], n_nodes * n)
+        scores[:, j] = explained(cells, records.layout, recipe.units).reshape(n_nodes, n).sum(axis=1)
+    return recipe.costs(scores, recipe.units * records.squares(node, n_nodes), sums, released)
 
 
 def grow(
@@ -95,11 +112,7 @@ def grow(
         records, node = records.only(kept), (np.cumsum(goes_on) - 1)[node[kept]]
         used = used[inner]
 
-        scores = np.empty((len(inner), n_features), dtype=np.int64)
-        for j, n in enumerate(n_branches):
-            cells = records.sums(node * n + records.branches[j], len(inner) * n)
-            scores[:, j] = explained(cells, records.layout).reshape(len(inner), n).sum(axis=1)
-        costs = recipe.costs(scores, records.squares(node, len(inner)), sums[inner], released[inner])
+        costs = split_costs(records, node, n_branches, recipe, sums[inner], released[inner])
         costs[used] = ABSENT_COST
         if level == 0:
             costs[:, list(closed_to_root)] = ABSENT_COST

@@ -17,28 +17,27 @@ from diprime.budget import Charge, Epsilon, Ledger, share_of
 from diprime.histograms import TargetLayout
 from diprime.mechanisms import Costs, discrete_laplace, weight_table
 from diprime.randomness import RandomSource
-from diprime.splitters import MOST_UNITS
+from diprime.splitters import Cost
 
 Sums = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]
 
-UNITS = MOST_UNITS  # of one squared error, in costs
+MOST_ROWS = 1 << 26
 COMPOSITION = "a record is in one node of every level of every tree: levels and trees add up"
 
 
-def explained(sums: Sums, layout: TargetLayout) -> npt.NDArray[np.int64]:
-    """Return ⌊UNITS·½·Σ S²/n⌋ of the sums S of each cell, records scaled to sum 1; zero where there are none.
+def explained(sums: Sums, layout: TargetLayout, units: int) -> npt.NDArray[np.int64]:
+    """Return ⌊units·½·Σ S²/n⌋ of the sums S of each cell, records scaled to sum 1; zero where there are none.
 
     What this leaves of ½·Σ‖t‖², the same for all ways of cutting a node, is the sum of squared errors ½·Σ‖t - t̄‖².
-    All in integers: S = q·n + r, hence S²/n = q·(S + r) + r²/n, and no term passes 2^63 for as many rows as a layout
-    takes.
+    All in integers: S = q·n + r, hence S²/n = q·(S + r) + r²/n. No term passes 2^63 for up to ``MOST_ROWS`` rows.
     """
     n = np.maximum(sums.sum(axis=1, keepdims=True) // layout.units, 1)
     q, r = np.divmod(sums, n)
     whole, rest = (q * (sums + r)).sum(axis=1), (r * r).sum(axis=1)
     if layout.units == 1:
-        return np.asarray(UNITS // 2 * whole + UNITS // 2 * rest // n[:, 0])
-    return np.asarray((whole + rest // n[:, 0]) // (2 * layout.units**2 // UNITS))
+        return np.asarray(units // 2 * whole + units // 2 * rest // n[:, 0])
+    return np.asarray((whole + rest // n[:, 0]) // (2 * layout.units**2 // units))
 
 
 class Recipe:
@@ -57,33 +56,37 @@ class Recipe:
 
     Attributes
     ----------
+    units : int
+        What a squared error of one costs.
     table : array
         The weights of the costs of splits.
     """
 
     def __init__(self, epsilon: Epsilon, n_trees: int, depth: int, n_features: int, layout: TargetLayout) -> None:
-        self.epsilon, self.n_trees, self.depth, self.n_features, self.layout = (
-            epsilon,
-            n_trees,
-            depth,
-            n_features,
-            layout,
-        )
+        self.epsilon, self.n_trees, self.depth = epsilon, n_trees, depth
+        self.n_features, self.layout = n_features, layout
         self.per_query = share_of(epsilon, Fraction(1, n_trees * self._n_shares))
+        # A record changes one child of every candidate: its error by 0 to 1, the floor by a unit more or less.
+        cost = Cost.joint(self._per_error, balance=Fraction(0))
+        self.units, self.cost_range = cost.units, cost.range
         self.table = self._make_table()
 
     @property
     def _n_shares(self) -> int:
         return 2 * self.depth + 1  # sums of all levels, splits of all but the last
 
+    @property
+    def _per_error(self) -> Epsilon:
+        """The exponent of one squared error in the weight of a split."""
+        return self.per_query
+
     def _make_table(self) -> npt.NDArray[np.uint64]:
-        # A record changes one child of every candidate: its errors by 0 to UNITS, its floor by one more or less.
-        return weight_table(self.per_query, UNITS + 2, self.n_features)
+        return weight_table(self.per_query, self.cost_range, self.n_features)
 
     def charge(self, ledger: Ledger) -> None:
         """Charge the trees of the forest."""
         ledger.charge(self._charge_of_sums("L1 sensitivity"))
-        ledger.charge(self._charge_of_splits(f"cost range {UNITS + 2} in units of 1/{UNITS}"))
+        ledger.charge(self._charge_of_splits(f"cost range {self.cost_range} in units of 1/{self.units}"))
 
     def _charge_of_sums(self, bound: str, strict: Epsilon | None = None) -> Charge:
         times = self.n_trees * (self.depth + 1)
@@ -124,7 +127,7 @@ class Recipe:
         scores : array of shape (n_nodes, n_features)
             The sum over the children of what they explain.
         squares : array of shape (n_nodes,)
-            UNITS·½·Σ‖t‖² of the nodes' records.
+            ``units``·½·Σ‖t‖² of the nodes' records.
         sums, released : arrays of shape (n_nodes, n_outputs)
             The true and the released sums of the nodes.
         """
@@ -143,19 +146,19 @@ class PublishedRandomForest(Recipe):
         return 2 * (self.depth + 1)
 
     def _make_table(self) -> npt.NDArray[np.uint64]:
-        return weight_table(self.per_query, 2 * UNITS, self.n_features)
+        return weight_table(self.per_query, 2 * self.units, self.n_features)
 
     def charge(self, ledger: Ledger) -> None:
         """Charge the trees; a share for splits of the last level, which has none, is set aside."""
         ledger.charge(self._charge_of_sums("L1 sensitivity"))
-        ledger.charge(self._charge_of_splits(f"cost range {2 * UNITS} in units of 1/{UNITS}"))
+        ledger.charge(self._charge_of_splits(f"cost range {2 * self.units} in units of 1/{self.units}"))
         ledger.charge(Charge("nothing: set aside for splits of leaves", "none", "none", self.per_query, self.n_trees))
 
     def costs(self, scores: npt.NDArray[np.int64], squares: Shares, sums: Sums, released: Sums) -> Costs:
-        """Return the mean Gini index of the children, an integer from 0 to UNITS."""
+        """Return the mean Gini index of the children, an integer from 0 to ``units``."""
         if self.epsilon == math.inf:
             return super().costs(scores, squares, sums, released)
-        return np.asarray(UNITS - 2 * scores // np.maximum(sums.sum(axis=1, keepdims=True), 1))
+        return np.asarray(self.units - 2 * scores // np.maximum(sums.sum(axis=1, keepdims=True), 1))
 
 
 class PublishedRegression(PublishedRandomForest):
@@ -166,17 +169,17 @@ class PublishedRegression(PublishedRandomForest):
 
     @property
     def _per_error(self) -> Epsilon:
-        """The exponent of one unit of squared error: of a tree's whole epsilon, for a sensitivity of 4, halved."""
+        """The exponent of one squared error: half a tree's whole epsilon, for a sensitivity of 4."""
         return share_of(self.epsilon, Fraction(1, 8 * self.n_trees))
 
     def _make_table(self) -> npt.NDArray[np.uint64]:
-        return weight_table(self._per_error, UNITS, self.n_features)
+        return weight_table(self._per_error, self.units, self.n_features)
 
     def charge(self, ledger: Ledger) -> None:
         """Charge as published, and say what it truly costs."""
-        strict = share_of(self._per_error, Fraction(UNITS + 4, UNITS))
+        strict = share_of(self._per_error, Fraction(self.units + 4, self.units))
         ledger.charge(self._charge_of_sums("true counts released beside sums of sensitivity", math.inf))
-        ledger.charge(self._charge_of_splits(f"cost range {8 * UNITS} in units of 1/{UNITS}", strict))
+        ledger.charge(self._charge_of_splits(f"cost range {8 * self.units} in units of 1/{self.units}", strict))
         ledger.charge(
             Charge(
                 "nothing: set aside for splits of leaves",
@@ -210,7 +213,7 @@ class PublishedRegression(PublishedRandomForest):
         if self.epsilon == math.inf:
             return super().costs(scores, squares, sums, released)
         errors = np.floor(squares).astype(np.int64)[:, None] - scores
-        return np.asarray(np.minimum(errors, int(UNITS * self._LARGEST_EXPONENT / self._per_error)))
+        return np.asarray(np.minimum(errors, int(self.units * self._LARGEST_EXPONENT / self._per_error)))
 
 
 class PublishedDecisionForest(Recipe):
@@ -241,7 +244,12 @@ class PublishedDecisionForest(Recipe):
         """Return, in units of an exponent, how far the gain in Gini index is from the largest that counts."""
         if self.epsilon == math.inf:
             return super().costs(scores, squares, sums, released)
-        gain = 2 / UNITS * (scores - explained(sums, self.layout)[:, None]) / sums.sum(axis=1, keepdims=True)
+        gain = (
+            2
+            / self.units
+            * (scores - explained(sums, self.layout, self.units)[:, None])
+            / sums.sum(axis=1, keepdims=True)
+        )
         size = self.sizes(released)[:, None]
         sensitivity = 2 * size / (size + 1) ** 2
         exponent = np.minimum(float(self.per_query) * gain / (2 * sensitivity), self._LARGEST_EXPONENT)

@@ -1,4 +1,4 @@
-"""The fits behind the figures, each measured once and kept: an interrupted run goes on where it stopped."""
+"""The fits behind the paper's tables and figures, each measured once and kept: a run that stops goes on there."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 import os
 import warnings
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from benchmarks.data import Dataset, load
 from diprime import DiPriMeClassifier, DiPriMeRegressor, PrivacyWarning
-from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier
+from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
 
 METHODS = {
     "Median": "diprime-exp",
@@ -36,7 +36,23 @@ PEERS = {
     ("RF", "classification"): RandomForestClassifier,
     ("ERT", "classification"): ExtraTreesClassifier,
 }
-BASELINES = {"DP-RF": DPRandomForestClassifier, "DP-DF": DPDecisionForestClassifier}
+BASELINES: dict[str, dict[str, Any]] = {
+    "DP-RF": {"regression": DPRandomForestRegressor, "classification": DPRandomForestClassifier},
+    "DP-DF": {"classification": DPDecisionForestClassifier},
+}
+
+
+class Measured(Protocol):
+    """Whatever gives scores on a data set, and has a name under which they are kept."""
+
+    data: str
+
+    @property
+    def key(self) -> str:
+        """The name under which its scores are kept."""
+
+    def scores(self, data: Dataset) -> list[float]:
+        """Return the score of each repeat."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +111,9 @@ class Fit:
         if self.method in BASELINES:
             # The paper prunes DP-DF, but not on the small Banknote.
             unpruned = {"pruning": False} if self.method == "DP-DF" and data.name == "banknote" else {}
-            return BASELINES[self.method](
-                self.epsilon, data.domain, n_estimators=self.trees, max_depth=self.depth, accounting=self.accounting,
-                n_jobs=1, random_state=seed, **unpruned,
+            return BASELINES[self.method][data.task](
+                self.epsilon, data.binned_domain(), n_estimators=self.trees, max_depth=self.depth,
+                accounting=self.accounting, n_jobs=1, random_state=seed, **unpruned,
             )  # fmt: skip
         ours = DiPriMeRegressor if data.task == "regression" else DiPriMeClassifier
         return ours(
@@ -126,33 +142,43 @@ class Fit:
                 scores.append(np.mean((model.predict(X.iloc[test]) - y[test]) ** 2))
             else:
                 scores.append(np.mean(model.predict(X.iloc[test]) == y[test]))
-        return [float(f"{score:.4g}") for score in scores]
+        return [float(f"{score:.6g}") for score in scores]
 
 
 class Results:
-    """Scores by fit, in a file of one JSON object a line, which grows as fits are finished."""
+    """Scores by fit, in a file of one JSON object a line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._scores: dict[str, list[float]] = {}
         if path.exists():
-            for line in path.read_text().splitlines():
+            for line in path.read_text(encoding="utf-8").splitlines():
                 entry = json.loads(line)
                 self._scores[entry["fit"]] = entry["scores"]
 
-    def __getitem__(self, fit: Fit) -> np.ndarray:
+    def __getitem__(self, fit: Measured) -> np.ndarray:
         return np.array(self._scores[fit.key])
 
-    def missing(self, fits: Iterable[Fit]) -> list[Fit]:
-        """Return those fits that are yet to be run, each once."""
-        return [fit for fit in dict.fromkeys(fits) if fit.key not in self._scores]
+    def __contains__(self, fit: Measured) -> bool:
+        return fit.key in self._scores
 
-    def add(self, fit: Fit, scores: list[float]) -> None:
-        """Keep the scores of a fit."""
+    def missing(self, fits: Iterable[Measured]) -> list[Measured]:
+        """Return those fits that are yet to be run, each once."""
+        return [fit for fit in dict.fromkeys(fits) if fit not in self]
+
+    def forget(self, fits: Iterable[Measured]) -> None:
+        """Drop the scores of fits, so that they are missing again."""
+        for fit in fits:
+            self._scores.pop(fit.key, None)
+
+    def add(self, fit: Measured, scores: list[float]) -> None:
+        """Keep the scores of a fit; the file is replaced as a whole, so that no interruption leaves half of it."""
         self._scores[fit.key] = scores
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as file:
-            file.write(json.dumps({"fit": fit.key, "scores": scores}) + "\n")
+        unfinished = self.path.with_suffix(".part")
+        lines = (json.dumps({"fit": key, "scores": kept}) + "\n" for key, kept in self._scores.items())
+        unfinished.write_text("".join(lines), encoding="utf-8")
+        unfinished.replace(self.path)
 
 
 @lru_cache
@@ -160,17 +186,16 @@ def _load(name: str, directory: str | None) -> Dataset:
     return load(name, directory)
 
 
-def _scores(fit: Fit, directory: str | None) -> list[float]:
+def _scores(fit: Measured, directory: str | None) -> list[float]:
     return fit.scores(_load(fit.data, directory))
 
 
-def run(fits: Iterable[Fit], results: Results, directory: str | None) -> None:
+def run(fits: Iterable[Measured], results: Results, directory: str | None) -> None:
     """Run the fits that are missing, one process for each core, and keep each as it is finished."""
-    missing = results.missing(fits)
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
-        futures = [pool.submit(_scores, fit, directory) for fit in missing]
+        futures = {pool.submit(_scores, fit, directory): fit for fit in results.missing(fits)}
         try:
-            for fit, future in tqdm(list(zip(missing, futures, strict=True)), unit="setting"):
-                results.add(fit, future.result())
+            for future in tqdm(as_completed(futures), total=len(futures), unit="setting"):
+                results.add(futures[future], future.result())
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
