@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from benchmarks.figures import published
-from benchmarks.fits import Fit, Results
 from benchmarks.figures.style import LABELS, WIDTH, legend_below, line_style
+from benchmarks.fits import Fit, Results
 
 OPEN = ("RF", "ERT", "Median")
 FAMILY = ("DiPriMe", "DiPriMeExp", "DiPriMeFlip")
