@@ -59,4 +59,4 @@ def _write_captions(captions: dict[str, str]) -> None:
         first, *rest = caption.split("\n")
         points = "".join(f"\n- {line}" for line in rest)
         parts.append(f"## {name}\n\n![{name}](../../docs/figures/{name}.svg)\n\n{first}\n{points}\n")
-    (RESULTS / "figures.md").write_text("\n".join(parts))
+    (RESULTS / "figures.md").write_text("\n".join(parts), encoding="utf-8")
