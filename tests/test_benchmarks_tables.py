@@ -1,0 +1,151 @@
+"""The paper's tables: what is fitted, what is kept, when a number counts as reproduced."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_data import make
+
+from benchmarks import paper, tables
+from benchmarks.data import COMPLETE, NAMES, Dataset, DatasetMissing
+from benchmarks.fits import Results, run
+from benchmarks.published import FINAL_RUN
+from benchmarks.tables import Interval
+from diprime import Categorical, Domain, Numeric
+
+
+def dataset(name, n_rows=600):
+    """Return a small data set under the name of a real one."""
+    task = "regression" if name in tables.POWERS else "classification"
+    X, y = make(task, n_rows)
+    frame = pd.DataFrame(np.nan_to_num(X), columns=["a", "b", "c", "d"])
+    frame["b"] = (frame["b"] % 3).round()
+    frame["d"] = np.arange(n_rows) % 3.0
+    if task == "regression":
+        y = (y - y.min()) / (y.max() - y.min())
+        target = Numeric(0, 1)
+    else:
+        y, target = (y == "a").astype(int), Categorical([0, 1])
+    features = {c: Numeric(float(frame[c].min()), float(frame[c].max())) for c in "abc"}
+    features["d"] = Categorical(sorted(frame["d"].unique().tolist()))
+    return Dataset(name, name, task, frame, y, Domain(features, target), ("d",), ("b", "d"), 2.0, 10, 2)
+
+
+def test_depths_are_those_of_the_protocol():
+    assert [tables.depth(n, 25) for n in (5_287, 17_761, 43_383, 33_059, 720_000, 27_000, 4_910)] == [
+        *(7, 9, 10, 10, 14, 10, 7)
+    ]
+    assert [tables.depth(n, 25, children=5) for n in (5_287, 17_761, 720_000, 90_000)] == [3, 4, 6, 5]
+    assert [tables.depth(n, 25, parts=10) for n in (5_287, 17_761, 720_000, 88_200)] == [4, 6, 11, 8]
+    assert tables.depth(1_234, 10) == 6
+
+
+@pytest.mark.parametrize("name", ["metro", "credit"])
+def test_cells_follow_the_protocol(name):
+    plan = tables.cells(dataset(name), 10)
+    classification = name == "credit"
+    assert {method for method, _ in plan} == {*tables.METHODS} - (set() if classification else {"DP-DF"})
+    for (method, column), fit in plan.items():
+        assert fit.accounting == ("strict" if column != "as published" or method in ("RF", "ERT") else "paper")
+        assert fit.partition == (method.startswith("DiPriMe") or method == "joint")
+        assert fit.soft == (classification and (method, column) == ("DP-ERT", "as published"))
+        assert fit.features == (2 if method in ("RF", "ERT", "Median", "DiPriMeExp", "DiPriMeFlip") else 1)
+        if column == "strict, ε/10":
+            assert fit.epsilon == 0.2
+    assert math.isinf(plan["Median", "as published"].epsilon)
+    assert plan["joint", "strict"].epsilon == 2
+    assert ("joint", "as published") not in plan
+    if classification:
+        assert plan["DP-DF", "as published"].epsilon == 1
+
+
+def test_intervals_meet_when_no_further_apart_than_both_half_widths():
+    assert Interval(1.0, 0.25).meets(Interval(1.5, 0.25))
+    assert not Interval(1.0, 0.25).meets(Interval(1.6, 0.25))
+    scores = np.arange(10.0)
+    assert Interval.of(scores).half_width == pytest.approx(2.262 * scores.std() / math.sqrt(10))
+    assert str(Interval(0.0123456, 0.00034).times(100)) == "1.235 ± 0.034"
+    assert str(Interval(1.0, 0.0)) == "1"
+
+
+def test_published_numbers_are_complete():
+    for name in NAMES:
+        data = dataset(name)
+        for method in tables.METHODS:
+            there = tables.published(data, method)
+            expected = method != "joint" and (method != "DP-DF" or data.task == "classification")
+            assert (there is not None) == expected
+    accuracy = tables.published(dataset("credit"), "RF")
+    assert accuracy.mean == pytest.approx(1 - FINAL_RUN["credit"]["Random forest"].error)
+
+
+def test_a_cell_is_outside_when_it_differs_and_only_on_the_papers_rows(tmp_path):
+    results = Results(tmp_path / "kept.jsonl")
+    sets = [dataset("credit"), dataset("higgs")]
+    for data in sets:
+        for (method, column), fit in tables.cells(data, 10).items():
+            if column == "as published":
+                there = tables.published(data, method)
+                results.add(fit, [there.mean + (0.3 if method in ("DiPriMe", "DP-RF") else 0.0)] * 10)
+    assert [(data.name, method) for data, method in tables.outside(sets, results, 10)] == [("credit", "DiPriMe")]
+    report = tables.report(sets, results, 10, "this")
+    assert "5 of 6 cells meet. Outside: DiPriMe on credit" in report
+    assert report.count("✗") == 2
+
+
+def test_fits_are_run_in_processes_and_kept(tmp_path, monkeypatch):
+    data = dataset("credit", 200)
+    fits = list(tables.cells(data, 1).values())[:3]
+    monkeypatch.setattr("benchmarks.fits.load", lambda name, directory: data)  # processes are forked, and see it too
+    monkeypatch.setattr("benchmarks.fits.ProcessPoolExecutor", _ThreadPool)
+    results = Results(tmp_path / "kept.jsonl")
+    run(fits, results, None)
+    assert not Results(results.path).missing(fits)
+    kept = results.path.read_text()
+    run(fits, results, None)
+    assert results.path.read_text() == kept
+    results.forget(fits[:1])
+    assert results.missing(fits) == fits[:1]
+
+
+def _ThreadPool(max_workers):  # noqa: N802 - it stands for a class
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1)
+
+
+def test_a_missing_set_is_named_and_the_rest_runs(tmp_path, monkeypatch, capsys):
+    def load(name, directory):
+        if name != "credit":
+            raise DatasetMissing(f"Data set {name} is not here.")
+        return dataset(name, 200)
+
+    monkeypatch.setattr(paper, "load", load)
+    monkeypatch.setattr(paper, "CACHE", tmp_path)
+    monkeypatch.setattr("benchmarks.fits.load", load)
+    monkeypatch.setattr("benchmarks.fits.ProcessPoolExecutor", _ThreadPool)
+    paper.main(["tables", "--quick", "--only", "metro,credit", "--methods", "joint,RF"])
+    printed = capsys.readouterr()
+    assert "Left out: Data set metro is not here." in printed.err
+    assert "### credit" in printed.out
+    assert (tmp_path / "quick" / "tables.md").read_text(encoding="utf-8") in printed.out
+    assert len((tmp_path / "quick" / "tables.jsonl").read_text().splitlines()) == 3
+
+
+def test_unknown_names_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        paper.main(["tables", "--only", "iris"])
+    assert "'iris' is not one of parkinsons" in capsys.readouterr().err
+
+
+def test_quick_results_are_other_fits():
+    data = dataset("credit")
+    fit = tables.cells(data, 10)["RF", "as published"]
+    assert replace(fit, repeats=1) == tables.cells(data, 1)["RF", "as published"]
+    assert fit.key != replace(fit, repeats=1).key
+
+
+def test_complete_sets():
+    assert len(COMPLETE) == 8
