@@ -1,1 +1,1 @@
-"""Measurements: speed beside peers, and later the paper's tables and figures."""
+"""Measurements: speed beside peers, the paper's tables and figures, and the data they run on."""
