@@ -33,11 +33,12 @@ PEERS = """## Seen of the peers
 
 * **DP-EBM** (`interpret.privacy`) is (ε, δ)-private; ours is ε-private with δ = 0 throughout. It is given δ = 1e-6, our
   ranges as `privacy_bounds`, the target's as `privacy_target_min` and `_max`, our categories as `nominal`, and its
-  defaults for all else; with these it does not warn. The range of the target clips only what it learns from:
-  predictions may leave it, and are scored as they are. Values outside `privacy_bounds` are left out of the histogram
-  from which bins are cut. The levels of a category cannot be declared: they are read from the data, and those with less
-  than 1/32 of the rows are merged. The exact number of rows decides where bins are cut, without a charge. A missing
-  value is a `ValueError`. So are more than two classes: it has no part in those tables.
+  defaults for all else; with these it does not warn. The range of the target clips only what it learns from: its
+  predictions leave the range, and are clipped here before they are scored. Values outside `privacy_bounds` are left out
+  of the histogram from which bins are cut. The levels of a nominal feature cannot be declared: they are read from the
+  data, and those whose noisy count is below 1/32 of the rows are merged. The exact number of rows decides where bins
+  are cut and is kept on the model (`bag_weights_`), without a charge. A missing value is a `ValueError`. It knows two
+  classes at most: it has no part where there are more.
 * **diffprivlib's forest** is a classifier only and does not import beside a current scikit-learn, so it runs in an
   environment of its own. It is given our ranges as `bounds`, the classes, and its defaults (10 trees of depth 5);
   categories go in as ranks, as it knows none. It splits at random: more ε changes only the labels of leaves, so it soon

@@ -144,7 +144,7 @@ def test_scores_are_those_of_the_test_rows():
     p = np.array([0.1, 0.2, 0.6, 0.9])
     assert score(task, Prediction(np.array(["n", "n", "y", "y"]), np.c_[1 - p, p])) == {"accuracy": 0.5, "auc": 0.75}
     numbers = Task(small(np.arange(20.0), Numeric(0, 20)), task.train, task.test)
-    assert score(numbers, Prediction(np.array([16.0, 17, 18, 21]))) == {"mse": 1.0}
+    assert score(numbers, Prediction(np.array([14.0, 17, 18, 50]))) == {"mse": 1.25}  # 50 is clipped to 20
 
 
 def test_splits_are_disjoint_whole_and_their_own():
