@@ -38,6 +38,8 @@ PUBLISHED = "DiPriMeFlip, published"
 
 
 def _panel(axes: Any, scores: Scores, facts: Facts) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
+
     name = facts.name
     for contender, style in STYLES.items():
         drawn = [e for e in scores.results.epsilons(contender, name) if SHOWN[0] <= e <= SHOWN[1]]
@@ -68,8 +70,9 @@ def _panel(axes: Any, scores: Scores, facts: Facts) -> None:
     axes.set_xticks([0.1, 1, 10], labels=["0.1", "1", "10"])
     if facts.metric == "mse":
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.yaxis.set_minor_formatter(lambda value, _: "")
+        axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(which="major", color="#e4e4e4", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
@@ -95,11 +98,20 @@ def draw(results: Results, facts: Sequence[Facts], path: Path) -> None:
             line[0].set_ylabel(label, fontsize=9)
         for axes in panels[-1]:
             axes.set_xlabel("ε", fontsize=9)
-        labels = {
+        handles = {
             label: handle
             for axes in panels.flat
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
         }
-        figure.legend(labels.values(), labels.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+        order = [style.label for style in STYLES.values()] + [CONTENDERS["forest"].title, PUBLISHED]
+        labels = [label for label in order if label in handles]
+        figure.legend(
+            [handles[label] for label in labels],
+            labels,
+            loc="outside lower center",
+            ncols=4,
+            frameon=False,
+            fontsize=9,
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None})
