@@ -46,7 +46,7 @@ PEERS = """## Seen of the peers
   leaving one out moves others to other trees.
 * **DiPriMeFlip and DP-ERT** are this library's, with strict accounting and the paper's number of trees, depths and
   shares. The published DiPriMeFlip pays for one median at a node where it asks for K.
-* **The forest that is not private** is scikit-learn's, 100 trees with leaves of at least 5 rows, categories as ranks.
+* **The forest that is not private** is scikit-learn's, 30 trees with leaves of at least 5 rows, categories as ranks.
 """
 
 
