@@ -120,7 +120,7 @@ def test_a_missing_set_is_named_and_the_rest_runs(tmp_path, monkeypatch, capsys)
     def load(name, directory):
         if name != "credit":
             raise DatasetMissing(f"Data set {name} is not here.")
-        return dataset(name, 200)
+        return dataset(name)
 
     monkeypatch.setattr(paper, "load", load)
     monkeypatch.setattr(paper, "CACHE", tmp_path)

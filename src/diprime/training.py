@@ -99,9 +99,10 @@ def train(
     epsilons = [share_of(of_tree, share) / depth] * depth
     of_leaves = share_of(of_tree, 1 - share)
     charge_levels(ledger, splitter, epsilons, composition, n_rounds)
-    charge_leaves(ledger, layout, of_leaves, composition, n_rounds)
-
     paper = settings.accounting == "paper"
+    exact_counts = paper and not isinstance(domain.target, Categorical)
+    charge_leaves(ledger, layout, of_leaves, composition, n_rounds, exact_counts=exact_counts)
+
     progress = Progress(depth * n_rounds, shown=settings.verbose)
     # Without noise and with the same rows, trees would all be the same: as in a random forest, each gets its own bag.
     bagged = settings.method == "joint" and settings.epsilon == math.inf and not settings.partition
@@ -116,5 +117,4 @@ def train(
     structure = Structure(
         np.concatenate([s.features for s in structures]), np.concatenate([s.masks for s in structures])
     )
-    exact_counts = paper and not isinstance(domain.target, Categorical)
     return structure, release(np.concatenate(sums), layout, of_leaves, source, exact_counts=exact_counts)
