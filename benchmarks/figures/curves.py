@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from benchmarks.figures import published
-from benchmarks.fits import Fit, Results
 from benchmarks.figures.style import LABELS, WIDTH, legend_below, line_style
+from benchmarks.fits import Fit, Results
 
 OPEN = ("RF", "ERT", "Median")
 FAMILY = ("DiPriMe", "DiPriMeExp", "DiPriMeFlip")
@@ -184,11 +184,12 @@ class Appliances:
     def caption(self, results: Results) -> str:
         """Say what is drawn, and what it says about the paper's text."""
         (by_depth, *_), (strict_by_depth, *_) = self.panels()
+        of_each = "" if self.partition else ", with its share of ε"
         lines = [
-            f"Mean squared error on Appliances, {PARTS[self.partition]}{'' if self.partition else ', with its share of "
-            f"ε'}; mean of {self.repeats} random splits, bands are one standard error. Top: the paper's accounting and "
-            "budgets (along ε its DiPriMe family gets 2ε, DP-ERT ε/2 in effect), K = 10. Bottom: the same ε for all, "
-            "strictly accounted, and `joint` with what is not swept left at its defaults."
+            f"Mean squared error on Appliances, {PARTS[self.partition]}{of_each}; mean of {self.repeats} random "
+            "splits, bands are one standard error. Top: the paper's accounting and budgets (along ε its DiPriMe family "
+            "gets 2ε, DP-ERT ε/2 in effect), K = 10. Bottom: the same ε for all, strictly accounted, and `joint` with "
+            "what is not swept left at its defaults."
         ]
         for panels, heading in zip(self.panels(), (AS_PUBLISHED, STRICT), strict=True):
             wins = {name: sum(_better(panel, results, name, "DP-ERT") for panel in panels) for name in FAMILY}
