@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from benchmarks.data import COMPLETE, Dataset
-from benchmarks.fits import Results
+from benchmarks.fits import Fit, Measured, Results
 from benchmarks.oddities import NUMBERS, Forest, Oddities, Ranges, Rule
 from benchmarks.tables import Interval, cells, in_units, published
 
@@ -99,11 +99,19 @@ def ladder(method: str) -> dict[str, tuple[str, ...]]:
     return combinations
 
 
-def fits(sets: list[Dataset], outside: list[tuple[Dataset, str]], repeats: int) -> list[OddFit]:
-    """Return what is to be run: all cells with all oddities, and the cells outside with each alone and with none."""
+def more_often(data: Dataset, method: str, repeats: int) -> Fit:
+    """Return the fit of a cell with four times the repeats, for methods that are not the authors' own code."""
+    return cells(data, 4 * repeats)[method, "as published"]
+
+
+def fits(sets: list[Dataset], outside: list[tuple[Dataset, str]], repeats: int) -> list[Measured]:
+    """Return what is to be run: all cells with all oddities, and the cells outside with each alone and with none.
+
+    Forests of scikit-learn have no oddities: what is outside there is run more often.
+    """
     every = [odd_fit(d, method, repeats, ALL) for d in sets if d.name in COMPLETE for method in RULES]
     some = [odd_fit(d, m, repeats, chosen) for d, m in outside if m in RULES for chosen in ladder(m).values()]
-    return [*every, *some]
+    return [*every, *some, *(more_often(d, m, repeats) for d, m in outside if m not in RULES)]
 
 
 def report(
@@ -136,11 +144,14 @@ def report(
             "| | | meets the published |",
             "|---|---|---|",
             f"| published | {in_units(data, there)} | |",
-            f"| the library, as published | {in_units(data, Interval.of(plain))} | no |",
+            f"| ours as published, {repeats} repeats | {in_units(data, Interval.of(plain))} | no |",
         ]
+        if method not in RULES:
+            found = Interval.of(results[more_often(data, method, repeats)])
+            parts.append(_line(f"{4 * repeats} repeats", data, found, there))
         for name, chosen in ladder(method).items() if method in RULES else ():
             found = Interval.of(results[odd_fit(data, method, repeats, chosen)])
-            parts.append(f"| oddities: {name} | {in_units(data, found)} | {'yes' if found.meets(there) else 'no'} |")
+            parts.append(_line(f"oddities: {name}", data, found, there))
         parts.append("")
     parts += [
         "### All cells, all oddities on",
@@ -154,6 +165,10 @@ def report(
         mark = "✓" if found.meets(there) else "✗"
         parts.append(f"| {data.title} | {method} | {in_units(data, there)} | {in_units(data, found)} | {mark} |")
     return "\n".join([*parts, ""])
+
+
+def _line(name: str, data: Dataset, found: Interval, there: Interval) -> str:
+    return f"| {name} | {in_units(data, found)} | {'yes' if found.meets(there) else 'no'} |"
 
 
 def _there(data: Dataset, method: str) -> Interval:

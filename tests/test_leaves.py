@@ -59,7 +59,7 @@ def test_the_paper_s_leaf_of_a_number_has_its_exact_count():
 @pytest.mark.parametrize(("layout", "bound"), [(TargetLayout.of_classes(5), 1), (TargetLayout.of_number(4096), 4096)])
 def test_the_charge_names_the_norm_of_one_record(layout, bound):
     ledger = Ledger(Fraction(1))
-    charge_leaves(ledger, layout, Fraction(1, 4), "disjoint", 4)
+    charge_leaves(ledger, layout, Fraction(1, 4), "disjoint", 4, exact_counts=False)
     (charge,) = ledger.charges
     assert (charge.bound, charge.total) == (f"L1 sensitivity {bound}", 1)
 

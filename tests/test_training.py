@@ -94,6 +94,27 @@ def test_the_paper_s_accounting_is_marked_not_private(small, method, task):
     assert json.loads(ledger.to_json())["private"] is False
 
 
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("method", "k"), [("diprime", 1), ("diprime-exp", 3), ("diprime-flip", 3)])
+def test_the_paper_s_accounting_tells_what_it_truly_costs(small, method, k, task):
+    with pytest.warns(PrivacyWarning):
+        model = fit(
+            task, *small[task], method=method, accounting="paper", epsilon=8, n_estimators=2, max_depth=2,
+            max_features=k, split_share=0.5,
+        )  # fmt: skip
+    ledger = model.privacy_
+    medians = [c for c in ledger.charges if c.what.startswith("medians")]
+    choices = [c for c in ledger.charges if c.what.startswith("choices")]
+    # K medians are charged as one, and the range of a choice among them is overstated eightfold.
+    assert sum(c.strict_total for c in medians) == k * sum(c.total for c in medians)
+    assert sum(c.total for c in choices) == (2 if k > 1 else 0)
+    assert float(sum(c.strict_total for c in choices)) == pytest.approx(0.25 if k > 1 else 0, rel=0.01)
+    assert ledger.charges[-1].strict_total == (math.inf if task == "regression" else 4)
+    assert "strictly" in str(ledger)
+    assert f"Strict accounting: epsilon = {'inf' if task == 'regression' else ''}" in str(ledger)
+    assert Ledger.from_json(ledger.to_json()) == ledger
+
+
 @pytest.mark.parametrize("random_state", [0, np.random.RandomState(0)])
 def test_a_seed_is_a_waiver_and_warns(small, random_state):
     with pytest.warns(PrivacyWarning, match="random_state was set") as caught:

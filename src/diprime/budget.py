@@ -235,9 +235,12 @@ class Ledger:
         return cls.from_dict(json.loads(text))
 
     def __str__(self) -> str:
-        rows = [("release", "mechanism", "bound", "epsilon", "times", "cost")]
-        rows += [(c.what, c.mechanism, c.bound, _text(c.epsilon), str(c.times), _text(c.total)) for c in self.charges]
-        widths = [max(len(row[i]) for row in rows) for i in range(6)]
+        rows = [["release", "mechanism", "bound", "epsilon", "times", "cost"]]
+        rows += [[c.what, c.mechanism, c.bound, _text(c.epsilon), str(c.times), _text(c.total)] for c in self.charges]
+        if self.accounting == "paper":
+            strictly = ["strictly", *(_text(c.strict_total) for c in self.charges)]
+            rows = [[*row, cost] for row, cost in zip(rows, strictly, strict=True)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
         lines.insert(1, "  ".join("-" * w for w in widths))
         total = self.total
@@ -250,6 +253,7 @@ class Ledger:
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
         notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
-        notes += self.strict_costs
+        if self.accounting == "paper":
+            notes.append(f"Strict accounting: epsilon = {_text(self.strict_total)}.")
         text = "\n".join([head, "", *lines, "", *notes])
         return "\n\n".join([text, *(f"Model {i} of {len(self.merged)}. {m}" for i, m in enumerate(self.merged, 1))])

@@ -5,6 +5,7 @@ Only :func:`release` touches private numbers. Everything after it is post-proces
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,10 +43,13 @@ class LeafSums:
     high: float = 1.0
 
 
-def charge_leaves(ledger: Ledger, layout: TargetLayout, epsilon: Epsilon, composition: str, times: int) -> None:
-    """Charge the leaves of a forest."""
-    bound = f"L1 sensitivity {layout.units}"
-    ledger.charge(Charge(LEAF_SUMS, "discrete Laplace", bound, epsilon, times, composition))
+def charge_leaves(
+    ledger: Ledger, layout: TargetLayout, epsilon: Epsilon, composition: str, times: int, *, exact_counts: bool
+) -> None:
+    """Charge the leaves of a forest; nothing bounds the cost of exact counts."""
+    bound = f"L1 sensitivity {layout.units}" + (", true counts released beside the sums" if exact_counts else "")
+    strict = math.inf if exact_counts else None
+    ledger.charge(Charge(LEAF_SUMS, "discrete Laplace", bound, epsilon, times, composition, strict_epsilon=strict))
 
 
 def charged_noise_variance(ledger: Ledger, layout: TargetLayout) -> float:

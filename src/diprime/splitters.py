@@ -434,11 +434,20 @@ class MedianSplitter:
             of_median,
             times * (k if self.strict else 1),
             composition + (f", {k} features a node" if k > 1 else ""),
+            strict_epsilon=None if self.strict else k * of_median,
         )
         if k == 1:
             return [medians]
-        bound = f"cost range {self.quality_range} in units of 1/{MOST_UNITS}"
-        return [medians, Charge(f"choices of level {level}", mechanism, bound, of_choice, times, composition)]
+        choices = Charge(
+            f"choices of level {level}",
+            mechanism,
+            f"cost range {self.quality_range} in units of 1/{MOST_UNITS}",
+            of_choice,
+            times,
+            composition,
+            strict_epsilon=None if self.strict else of_choice * Fraction(self.quality.range, self.quality_range),
+        )
+        return [medians, choices]
 
     def level(self, regions: Regions, epsilon: Epsilon, source: RandomSource) -> Level:
         """Prepare the selections of a level."""

@@ -115,9 +115,10 @@ def train(
     epsilons = [share_of(of_tree, share * Fraction(w, sum(weights))) for w in weights]
     of_leaves = share_of(of_tree, 1 - share)
     charge_levels(ledger, splitter, epsilons, composition, n_rounds)
-    charge_leaves(ledger, layout, of_leaves, composition, n_rounds)
-
     paper = settings.accounting == "paper"
+    exact_counts = paper and not classification
+    charge_leaves(ledger, layout, of_leaves, composition, n_rounds, exact_counts=exact_counts)
+
     progress = Progress(depth * n_rounds, shown=settings.verbose)
     # Without noise and with the same rows, trees would all be the same: as in a random forest, each gets its own bag.
     bagged = joint and settings.epsilon == math.inf and not settings.partition
@@ -135,6 +136,5 @@ def train(
     structure = Structure(
         np.concatenate([s.features for s in structures]), np.concatenate([s.masks for s in structures])
     )
-    exact_counts = paper and not classification
     leaves = release(np.concatenate(sums), layout, for_leaves, of_leaves, source, exact_counts=exact_counts)
     return structure, leaves
