@@ -143,9 +143,7 @@ class _DiPriMe(PrivateEstimator):
             means = shrunken_means(leaves, of_classes=isinstance(domain.target, Categorical))
         return Forest.of_trees(structure, self._leaf_values(means, leaves, domain), leaves.counts)
 
-    def _leaf_values(
-        self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain
-    ) -> npt.NDArray[np.float64]:
+    def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
         """Turn the means of the leaves' vectors into what the forest predicts."""
         return means
 
@@ -276,9 +274,7 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
         self._fit(X, y, refused)
         return self
 
-    def _leaf_values(
-        self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain
-    ) -> npt.NDArray[np.float64]:
+    def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
         order, self.classes_ = sorted_classes(domain)
         return means[..., order]
 
@@ -411,9 +407,7 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
         self._fit(X, y, refused)
         return self
 
-    def _leaf_values(
-        self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain
-    ) -> npt.NDArray[np.float64]:
+    def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
         target = domain.target
         assert isinstance(target, Numeric)
         assert target.low is not None

@@ -36,7 +36,7 @@ def release_counts(
     """
     valid = target[target >= 0]
     counts = np.bincount(valid, minlength=layout.n_outputs) if layout.units == 1 else np.array([len(valid)])
-    return discrete_laplace(counts.astype(np.int64)[None, :], epsilon, 1, source.streams(1))[0]
+    return np.asarray(discrete_laplace(counts.astype(np.int64)[None, :], epsilon, 1, source.streams(1))[0])
 
 
 def charge_window(ledger: Ledger, epsilon: Epsilon) -> None:
@@ -50,9 +50,9 @@ def charge_window(ledger: Ledger, epsilon: Epsilon) -> None:
 def release_window(target: Target, layout: TargetLayout, epsilon: Epsilon, source: RandomSource) -> Window:
     """Release about where the middle five sevenths of a numeric target lie; :func:`charge_window` has paid.
 
-    The seventh is a threshold with six times as many records above as below, up to the luck of the draw. The cost is the
-    difference of the two: a record moves it by six or by one, up or down, so all costs change by amounts in an interval
-    of length twelve.
+    The seventh is a threshold with six times as many records above as below, up to the luck of the draw. The cost is
+    the difference of the two: a record moves it by six or by one, up or down, so all costs change by amounts in an
+    interval of length twelve.
     """
     below = np.cumsum(np.bincount(target[target >= 0], minlength=layout.units + 1))
     above = below[-1] - below

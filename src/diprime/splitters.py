@@ -285,7 +285,7 @@ class _Candidates:
     def costs(
         self, bins: Bins, begin: int, end: int, first_node: int, cost: Cost, *, families: bool = True
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """Return the costs of the pairs from ``begin`` to ``end``, and of which the first half of the slots counts twice.
+        """Return the costs of the pairs from ``begin`` to ``end``, and which have a first half of slots to count twice.
 
         Row 0 of bins is node ``first_node``; where bins has one row only, it serves every node. Without ``families``
         categorical features have no candidates.

@@ -4,7 +4,8 @@ The cost of sending n_L rows left and n_R right is ``balance·max(0, enough - mi
 first part is the number of rows that the smaller side lacks. G is the part of the impurity that depends on the split,
 over both children and all columns, in units of one record:
 
-    G = weight·Σ (x²/((1 - 2·ends)·n) + 2·y),  x = S - ends·n between 0 and (1 - 2·ends)·n,  y = S - (1 - ends)·n above 0,
+    G = weight·Σ (x²/((1 - 2·ends)·n) + 2·y),
+    x = S - ends·n, kept between 0 and (1 - 2·ends)·n,  y = S - (1 - ends)·n, kept above 0,
 
 S the sum of a column in a child of n rows. With ``ends = 0`` it is Σ S²/n, the sum of squared errors; docs/privacy.md
 has the impurity that it comes from. ``scale`` is unit·weight/whole and ``whole`` what a record adds, at most. With
@@ -168,7 +169,22 @@ def _threshold_costs(
     """
     if n_columns == 1:
         return _threshold_costs_of_one_column(
-            bins, node, base, shift, low, last, high, missing_left, scale, whole, ends, balance, enough, costs, row, slot
+            bins,
+            node,
+            base,
+            shift,
+            low,
+            last,
+            high,
+            missing_left,
+            scale,
+            whole,
+            ends,
+            balance,
+            enough,
+            costs,
+            row,
+            slot,
         )
     value_bits: cython.ulonglong = 1
     missing: cython.Py_ssize_t = base + MISSING * n_columns
