@@ -23,16 +23,17 @@ def information(rows: int, epsilon: Epsilon) -> float:
     return max(rows, 1) * float(min(epsilon, MOST_EPSILON))
 
 
-def n_estimators(method: str, rows: int, epsilon: Epsilon) -> int:
+def n_estimators(method: str, rows: int, epsilon: Epsilon, *, classification: bool) -> int:
     """Return the number of trees.
 
-    One good tree beats several on parts of the records, unless they are so many that each can afford its depth. Trees
-    whose features are drawn at random have more to gain from each other.
+    One good tree beats several on parts of the records, unless they are so many that each can afford its depth; means
+    of numbers gain from it sooner. Trees whose features are drawn at random have more to gain from each other.
     """
     signal = information(rows, epsilon)
     if method != "joint":
         return 2 if signal < 5_000 else 4
-    return 1 if signal < 2_000_000 else 2 if signal < 16_000_000 else 4
+    two = 2_000_000 if classification else 200_000
+    return 1 if signal < two else 2 if signal < 16_000_000 else 4
 
 
 def max_depth(rows: int, epsilon: Epsilon, n_trees: int, n_outputs: int) -> int:
@@ -50,11 +51,16 @@ def split_share(method: str) -> Fraction:
     return Fraction(7, 10) if method == "joint" else Fraction(1, 2)
 
 
-def level_weights(method: str, depth: int, *, classification: bool) -> list[int]:
-    """Return how the share for splits is spread: the fewer records a node holds, the more its selection needs."""
-    if method == "joint" and classification:
-        return [level + 4 for level in range(depth)]
-    return [1] * depth
+def level_weights(method: str, depth: int, epsilon: Epsilon, *, classification: bool) -> list[int]:
+    """Return how the share for splits is spread over the levels.
+
+    The fewer records a node holds, the more its selection needs; but differences of numbers are small deep down, and
+    with little epsilon it would be spent there in vain.
+    """
+    if method != "joint" or epsilon == math.inf:
+        return [1] * depth
+    first = 4 if classification else math.ceil(4 * max(1, 20 / epsilon))
+    return [first + level for level in range(depth)]
 
 
 def balance(*, classification: bool, epsilon: Epsilon) -> Fraction:
@@ -70,12 +76,17 @@ def ends(class_counts: Sequence[int], epsilon: Epsilon) -> Fraction:
     if epsilon == math.inf or len(class_counts) < 2 or total < 1:
         return Fraction(0)
     rarest = Fraction(max(min(class_counts), 0), total)
-    return Fraction(math.floor(64 * min(MOST_ENDS, rarest / 2)), 64)
+    most = MOST_ENDS * min(1, Fraction(MOST_EPSILON) / epsilon)  # where epsilon is large, plain squares choose better
+    return Fraction(math.floor(64 * min(most, rarest / 2)), 64)
 
 
-def leaf_margin(epsilon: Epsilon) -> int:
-    """Return how many widths of the splits' window leaves see beyond it: all that matters, where epsilon is large."""
-    return math.ceil(4 * max(epsilon, 1))
+def window_margins(epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
+    """Return how many of its widths a window is widened by, for splits and for leaves; all, as epsilon grows.
+
+    A narrow window makes differences stand out from the noise of selections; what noise there is in leaves is worth
+    less of the target's tails.
+    """
+    return epsilon / 300, 4 * max(epsilon, 1)
 
 
 def max_features(method: str, n_features: int, *, classification: bool, same_rows: bool) -> int:

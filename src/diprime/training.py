@@ -90,17 +90,21 @@ def train(
         charge_counts(ledger, layout, of_counts)
         counts = release_counts(target, layout, of_counts, source).tolist()
         n_rows = sum(counts)
-        n_trees = defaults.n_estimators(settings.method, n_rows, settings.epsilon) if n_trees is None else n_trees
-        depth = defaults.max_depth(n_rows, settings.epsilon, n_trees, layout.n_outputs) if depth is None else depth
+        if n_trees is None:
+            n_trees = defaults.n_estimators(settings.method, n_rows, settings.epsilon, classification=classification)
+        if depth is None:
+            depth = defaults.max_depth(n_rows, settings.epsilon, n_trees, layout.n_outputs)
         ends = defaults.ends(counts, settings.epsilon)
     for_splits = for_leaves = layout.whole
     if joint and not classification and settings.epsilon != math.inf:
         of_quantile = settings.epsilon * defaults.QUANTILE_SHARE
         left -= 2 * of_quantile
         charge_window(ledger, of_quantile)
-        for_splits = release_window(target, layout, of_quantile, source)
-        margin = defaults.leaf_margin(settings.epsilon) * (for_splits.high - for_splits.low)
-        for_leaves = widened(for_splits, margin, layout)
+        window = release_window(target, layout, of_quantile, source)
+        for_splits, for_leaves = (
+            widened(window, math.ceil(margin * (window.high - window.low)), layout)
+            for margin in defaults.window_margins(settings.epsilon)
+        )
     splitter = make_splitter(domain, layout, settings, ends, source)
     share = settings.split_share or defaults.split_share(settings.method)
     share = share if splitter.looks_at_data else Fraction(0)
@@ -111,7 +115,7 @@ def train(
         n_rounds, n_together = n_trees, 1
         composition = "every tree sees all records: it counts once a tree"
     of_tree = left / n_rounds
-    weights = defaults.level_weights(settings.method, depth, classification=classification)
+    weights = defaults.level_weights(settings.method, depth, settings.epsilon, classification=classification)
     epsilons = [share_of(of_tree, share * Fraction(w, sum(weights))) for w in weights]
     of_leaves = share_of(of_tree, 1 - share)
     charge_levels(ledger, splitter, epsilons, composition, n_rounds)
