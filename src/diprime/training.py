@@ -81,12 +81,12 @@ def train(
     """
     joint = settings.method == "joint"
     classification = isinstance(domain.target, Categorical)
-    left = settings.epsilon
+    left = Fraction(1)  # of epsilon, for the trees
     n_trees, depth = settings.n_estimators, settings.max_depth
     ends = Fraction(0)
     if n_trees is None or depth is None or (joint and classification):
         of_counts = share_of(settings.epsilon, defaults.COUNTS_SHARE)
-        left -= of_counts
+        left -= defaults.COUNTS_SHARE
         charge_counts(ledger, layout, of_counts)
         counts = release_counts(target, layout, of_counts, source).tolist()
         n_rows = sum(counts)
@@ -97,8 +97,8 @@ def train(
         ends = defaults.ends(counts, settings.epsilon)
     for_splits = for_leaves = layout.whole
     if joint and not classification and settings.epsilon != math.inf:
-        of_quantile = settings.epsilon * defaults.QUANTILE_SHARE
-        left -= 2 * of_quantile
+        of_quantile = share_of(settings.epsilon, defaults.QUANTILE_SHARE)
+        left -= 2 * defaults.QUANTILE_SHARE
         charge_window(ledger, of_quantile)
         window = release_window(target, layout, of_quantile, source)
         for_splits, for_leaves = (
@@ -114,7 +114,7 @@ def train(
     else:
         n_rounds, n_together = n_trees, 1
         composition = "every tree sees all records: it counts once a tree"
-    of_tree = left / n_rounds
+    of_tree = share_of(settings.epsilon, left) / n_rounds
     weights = defaults.level_weights(settings.method, depth, settings.epsilon, classification=classification)
     epsilons = [share_of(of_tree, share * Fraction(w, sum(weights))) for w in weights]
     of_leaves = share_of(of_tree, 1 - share)
