@@ -273,13 +273,14 @@ def _drawn_trees(model: Any) -> list[Tree]:
 def model_card(model: Any) -> Element:
     """Return what the model is, what it was told, and what it is for."""
     domain, forest, parameters = model.domain_, model.forest_, model.get_params(deep=False)
+    declared = not isinstance(model.domain, str)
     depths = sorted(set(forest.depths.tolist()))
     facts = [
         ("predicts", feature_text(domain.target)),
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
         ("records", f"{_listed_counts(forest.tree_counts.tolist())} (a tree, as released)"),
         ("features", str(domain.n_features)),
-        *((name, _parameter(value)) for name, value in parameters.items() if name in SHOWN_PARAMETERS),
+        *((name, str(parameters[name])) for name in SHOWN_PARAMETERS),
     ]
     if model.random_state is not None:
         facts.append(("random_state", "set; not shown here"))
@@ -294,7 +295,7 @@ def model_card(model: Any) -> Element:
             "page says nothing about accuracy: measure it on data that may be looked at, and mind that groups with "
             "few records suffer most from noise.",
         ),
-        tag("h3", "What was declared public"),
+        tag("h3", "What was declared public") if declared else tag("h3", "What was read from the data", class_="bad"),
         table(["feature", "values"], rows),
         tag(
             "p",
@@ -352,10 +353,6 @@ def _section(identifier: str, heading: str, *children: Child) -> Element:
 def _listed_counts(counts: list[float]) -> str:
     shown = ", ".join(f"{count:,.0f}" for count in counts[:8])
     return f"about {shown}{f' and {len(counts) - 8} more' if len(counts) > 8 else ''}"
-
-
-def _parameter(value: object) -> str:
-    return value if isinstance(value, str) else repr(value)
 
 
 def _rounded(value: float) -> float:
