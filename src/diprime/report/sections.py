@@ -227,7 +227,7 @@ def explorer(model: Any) -> Element:
             for tree, weight in zip(trees, model.forest_.tree_weights.tolist(), strict=False)
         ],
     }
-    drawn = f"All {n_trees} trees" if n_trees > 1 else "The tree"
+    drawn = f"The {n_trees} trees" if n_trees > 1 else "The tree"
     if len(trees) < n_trees:
         drawn = f"The first {len(trees)} of {n_trees} trees, as many as this page can hold,"
     return _section(
