@@ -127,7 +127,7 @@ def test_the_nodes_are_those_of_the_forest(models, task):
     (tree,) = Page(render(model)).forest["trees"]
     depth = int(model.forest_.depths[0])
     leaves = slice(2**depth - 1, None)
-    assert np.array(tree["counts"][leaves]) == pytest.approx(model.forest_.counts, rel=1e-4)
+    assert np.array(tree["counts"][leaves]) == pytest.approx(model.forest_.counts, abs=0.051)
     assert np.array(tree["values"][leaves]) == pytest.approx(model.forest_.values, rel=1e-4)
     assert len(tree["countNoise"]) == depth + 1
 

@@ -219,7 +219,7 @@ def explorer(model: Any) -> Element:
                 "weight": _rounded(weight),
                 "features": tree.features,
                 "conditions": tree.conditions,
-                "counts": [_rounded(c) for c in tree.counts.tolist()],
+                "counts": [round(c, 1) for c in tree.counts.tolist()],
                 "countNoise": [_rounded(tree.count_noise[2**level - 1]) for level in range(tree.depth + 1)],
                 "values": [[_rounded(v) for v in row] for row in tree.values.tolist()],
                 "valueNoise": [_rounded(v) for v in tree.value_noise.tolist()],
@@ -237,8 +237,10 @@ def explorer(model: Any) -> Element:
             "p",
             f"{drawn} can be opened here: click a node, or move with the arrow keys and open with Enter. Numbers of "
             "records are as released; ± is the standard deviation of their noise. The noise of an estimate is that of "
-            "the node's own mean; estimates were drawn towards their parents as the noise deserves, so their error is "
-            "smaller.",
+            "the node's own mean.",
+            " Estimates were drawn towards their parents as the noise deserves, so their error is smaller."
+            if model.privacy_.accounting == "strict"
+            else None,
         ),
         tag(
             "div",
