@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -120,7 +121,7 @@ def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
     finite = ledger.total != math.inf
     groups = list(dict.fromkeys(charge.group for charge in ledger.charges))
     parts = [_budget_chart(ledger, groups, of_what)] if finite else []
-    rows: list[list[Child]] = [
+    rows: list[Sequence[Child]] = [
         [
             charge.what,
             charge.mechanism,
@@ -134,9 +135,7 @@ def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
     ]
     total = [tag("strong", text) for text in ("total", "", "", "", "", _number(ledger.total), _exact(ledger.total))]
     parts.append(
-        table(
-            ["release", "mechanism", "bound", "ε", "times", "cost", "exactly"], [*rows, [*total]], numeric={3, 4, 5, 6}
-        )
+        table(["release", "mechanism", "bound", "ε", "times", "cost", "exactly"], [*rows, total], numeric={3, 4, 5, 6})
     )
     reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
     parts += [tag("p", f"Why no more adds up: {reason}.", class_="note") for reason in reasons]
@@ -182,7 +181,7 @@ def importances(model: Any) -> Element:
     order = sorted(range(len(shares)), key=lambda j: (-shares[j], j))
     names = model.domain_.names
     largest = max(float(shares.max()), 1e-12)
-    rows: list[list[Child]] = []
+    rows: list[Sequence[Child]] = []
     for j in order:
         bar = tag("rect", width=f"{100 * shares[j] / largest:.3f}%", height="100%", class_="fill-0")
         rows.append([shortened(names[j]), tag("svg", bar, class_="bar", aria_hidden="true"), _percent(shares[j])])
@@ -286,7 +285,7 @@ def model_card(model: Any) -> Element:
     ]
     if model.random_state is not None:
         facts.append(("random_state", "set; not shown here"))
-    rows: list[list[Child]] = [[shortened(name), feature_text(f)] for name, f in domain.features.items()]
+    rows: list[Sequence[Child]] = [[shortened(name), feature_text(f)] for name, f in domain.features.items()]
     return _section(
         "card",
         "Model card",
