@@ -1,10 +1,8 @@
-"""A real browser, Debian's Chromium, for tests of pages; tests that need it are skipped where it is missing."""
+"""A real browser, Debian's Chromium, for tests of pages."""
 
 import json
 import os
 import shutil
-
-import pytest
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = (
@@ -21,6 +19,8 @@ FLAGS = (
 
 class Browser:
     """A window, and what a page did in it."""
+
+    INSTALLED = bool(CHROMIUM and DRIVER)
 
     def __init__(self, profile):
         from selenium import webdriver
@@ -65,13 +65,3 @@ class Browser:
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
         return [url for url in urls if not url.startswith("data:")]
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    pytest.importorskip("selenium", reason="Selenium is not installed.")
-    if not CHROMIUM or not DRIVER:
-        pytest.skip("Chromium or its driver is not installed (Debian: chromium and chromium-driver).")
-    started = Browser(tmp_path_factory.mktemp("profile"))
-    yield started
-    started.driver.quit()

@@ -274,3 +274,24 @@ def test_a_charge_that_says_nothing_costs_what_is_charged():
     assert ledger.strict_total == ledger.total == 1
     assert "strict" not in json.dumps(ledger.to_dict()["charges"])
     assert Ledger.merge([ledger, ledger]).charges[0].strict_epsilon is None
+
+
+def test_objections_say_why_a_total_is_no_guarantee():
+    ledger = Ledger(Fraction(1))
+    assert ledger.objections == []
+    ledger.waive("a seed was set.")
+    assert ledger.objections == ["a seed was set."]
+    assert Ledger(1, "paper", waivers=["x"]).objections == [
+        "accounting as published, which counts less than is spent.",
+        "x",
+    ]
+    ledger = Ledger(math.inf)
+    ledger.charge(Charge("leaf sums", "none", "none", math.inf))
+    assert ledger.objections == ["epsilon is infinite."]
+
+
+def test_charges_of_all_levels_are_one_group():
+    groups = [
+        Charge(what, "", "", Fraction(1)).group for what in ("splits of level 0", "splits of level 11", "leaf sums")
+    ]
+    assert groups == ["splits", "splits", "leaf sums"]

@@ -16,10 +16,11 @@ EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(10), Fract
 METHODS = ["joint", "diprime", "diprime-exp", "diprime-flip", "random"]
 
 
+@pytest.mark.parametrize("classification", [True, False])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_trees_and_depth_grow_with_the_rows_whatever_noise_does_to_their_count(epsilon, method):
-    trees = [defaults.n_estimators(method, rows, epsilon) for rows in ROWS]
+def test_trees_and_depth_grow_with_the_rows_whatever_noise_does_to_their_count(epsilon, method, classification):
+    trees = [defaults.n_estimators(method, rows, epsilon, classification=classification) for rows in ROWS]
     assert all(isinstance(n, int) and n >= 1 for n in trees)
     assert trees == sorted(trees)
     for n_trees in (1, 4, 100):
@@ -29,10 +30,11 @@ def test_trees_and_depth_grow_with_the_rows_whatever_noise_does_to_their_count(e
             assert depths == sorted(depths)
 
 
+@pytest.mark.parametrize("classification", [True, False])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("rows", ROWS)
-def test_trees_and_depth_grow_with_epsilon(rows, method):
-    trees = [defaults.n_estimators(method, rows, epsilon) for epsilon in EPSILONS]
+def test_trees_and_depth_grow_with_epsilon(rows, method, classification):
+    trees = [defaults.n_estimators(method, rows, epsilon, classification=classification) for epsilon in EPSILONS]
     depths = [defaults.max_depth(rows, epsilon, 1, 2) for epsilon in EPSILONS]
     assert trees == sorted(trees)
     assert depths == sorted(depths)
@@ -42,7 +44,7 @@ def test_trees_and_depth_grow_with_epsilon(rows, method):
 def test_the_range_of_depths_is_used_and_ends_later_for_many_classes():
     assert defaults.max_depth(0, Fraction(1), 1, 2) == defaults.LEAST_DEPTH
     most = [defaults.max_depth(10**8, Fraction(1), 1, n_outputs) for n_outputs in (1, 2, 3, 4, 5, 8, 1000)]
-    assert most == [defaults.MOST_DEPTH + more for more in (0, 0, 1, 1, 2, 2, 9)]
+    assert most == [defaults.MOST_DEPTH + more for more in (0, 0, 1, 1, 2, 2, 3)]
     few = {defaults.max_depth(1000, Fraction(1), 1, n_outputs) for n_outputs in (1, 2, 1000)}
     assert len(few) == 1, "classes do not make rows"
 
@@ -65,13 +67,24 @@ def test_shares_are_exact_and_leave_enough():
 
 @pytest.mark.parametrize("classification", [True, False])
 @pytest.mark.parametrize("method", METHODS)
-def test_every_level_has_a_share_and_deeper_ones_no_less(method, classification):
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_every_level_has_a_share_and_deeper_ones_no_less(epsilon, method, classification):
     for depth in (1, 2, 9, 40):
-        weights = defaults.level_weights(method, depth, classification=classification)
+        weights = defaults.level_weights(method, depth, epsilon, classification=classification)
         assert len(weights) == depth
         assert all(isinstance(w, int) and w > 0 for w in weights)
         assert weights == sorted(weights)
-        assert (len(set(weights)) == 1) == (depth == 1 or method != "joint" or not classification)
+        assert (len(set(weights)) == 1) == (depth == 1 or method != "joint" or epsilon == math.inf)
+
+
+def test_levels_of_numbers_are_nearly_alike_where_epsilon_is_small():
+    spread = []
+    for epsilon in EPSILONS[:-1]:
+        weights = defaults.level_weights("joint", 9, epsilon, classification=False)
+        spread.append(Fraction(weights[-1], weights[0]))
+    assert spread == sorted(spread)
+    assert spread[0] < Fraction(1001, 1000)
+    assert spread[-1] == 3
 
 
 counts = st.lists(st.integers(-(10**4), 10**7), min_size=1, max_size=30)
@@ -88,11 +101,13 @@ def test_the_ends_are_what_the_cost_allows_whatever_noise_does_to_the_counts(cla
         assert ends == 0
     else:
         assert ends <= Fraction(min(class_counts), total) / 2, "a node like the root is not blind to any class"
-        assert ends == defaults.MOST_ENDS or ends + Fraction(1, 64) > Fraction(min(class_counts), total) / 2
+        most = defaults.MOST_ENDS * min(1, defaults.MOST_EPSILON / epsilon)
+        assert ends + Fraction(1, 64) > min(most, Fraction(min(class_counts), total) / 2)
 
 
-def test_the_margin_of_leaves_is_a_whole_number_that_grows_with_epsilon():
-    margins = [defaults.leaf_margin(epsilon) for epsilon in EPSILONS[:-1]]
-    assert all(isinstance(margin, int) and margin >= 1 for margin in margins)
+def test_windows_become_wider_with_epsilon_and_that_of_leaves_is_the_wider_one():
+    margins = [defaults.window_margins(epsilon) for epsilon in EPSILONS[:-1]]
     assert margins == sorted(margins)
-    assert margins[0] < margins[-1]
+    assert all(0 <= splits < leaves for splits, leaves in margins)
+    assert all(leaves >= 4 for _, leaves in margins)
+    assert margins[-1][0] > 1000, "nothing is cut off in the end"

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from browser import browser  # noqa: F401
+from browser import Browser
 from small_data import DOMAINS, TASKS, fit, make
 
 import diprime
@@ -93,6 +93,7 @@ def test_a_waiver_is_said_in_red_and_takes_the_promise_away(parameters, reason):
     assert "Private: ε" not in page.text
     assert page.text.count(reason) == 2  # at the head of the page, and under the ledger
     assert "918273645" not in "".join(page.texts + page.scripts)
+    assert ("What was read from the data" in page.text) == (parameters.get("domain") == "infer")
 
 
 def test_what_a_published_method_truly_costs_is_said():
@@ -126,7 +127,7 @@ def test_the_nodes_are_those_of_the_forest(models, task):
     (tree,) = Page(render(model)).forest["trees"]
     depth = int(model.forest_.depths[0])
     leaves = slice(2**depth - 1, None)
-    assert np.array(tree["counts"][leaves]) == pytest.approx(model.forest_.counts, rel=1e-4)
+    assert np.array(tree["counts"][leaves]) == pytest.approx(model.forest_.counts, abs=0.051)
     assert np.array(tree["values"][leaves]) == pytest.approx(model.forest_.values, rel=1e-4)
     assert len(tree["countNoise"]) == depth + 1
 
@@ -193,18 +194,28 @@ def test_an_unfitted_model_has_no_report():
 ROOT = '[data-node="0"]'
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    pytest.importorskip("selenium", reason="Selenium is not installed.")
+    if not Browser.INSTALLED:
+        pytest.skip("Chromium or its driver is not installed (Debian: chromium and chromium-driver).")
+    started = Browser(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.driver.quit()
+
+
 def written(tmp_path, model):
     path = tmp_path / "report.html"
     path.write_text(render(model), encoding="utf-8")
     return path
 
 
-def nodes(browser):  # noqa: F811
+def nodes(browser):
     return browser.run("return visible().map((item) => Number(item.dataset.node))")
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_it_loads_without_errors_and_fetches_nothing(browser, tmp_path, models, task):  # noqa: F811
+def test_it_loads_without_errors_and_fetches_nothing(browser, tmp_path, models, task):
     path = written(tmp_path, models[task])
     for scheme in ("light", "dark"):
         browser.open(path, scheme)
@@ -213,7 +224,7 @@ def test_it_loads_without_errors_and_fetches_nothing(browser, tmp_path, models, 
         assert browser.requests() == [path.as_uri()]
 
 
-def test_its_policy_stops_what_gets_in_all_the_same(browser, tmp_path, models):  # noqa: F811
+def test_its_policy_stops_what_gets_in_all_the_same(browser, tmp_path, models):
     intruders = "<script>document.title = 'hacked'</script><img src='http://127.0.0.1:9/x.png'>"
     page = render(models["regression"]).replace("</body>", intruders + "</body>")
     path = tmp_path / "report.html"
@@ -224,7 +235,7 @@ def test_its_policy_stops_what_gets_in_all_the_same(browser, tmp_path, models): 
     assert browser.requests() == [path.as_uri(), "http://127.0.0.1:9/x.png"]  # blocked, but no request goes unnoticed
 
 
-def test_hostile_names_are_shown_as_they_are(browser, tmp_path):  # noqa: F811
+def test_hostile_names_are_shown_as_they_are(browser, tmp_path):
     browser.open(written(tmp_path, hostile_model()))
     browser.run("document.getElementById('open-all').click()")
     assert browser.driver.title == "Privacy report of a DiPriMeClassifier"
@@ -233,7 +244,7 @@ def test_hostile_names_are_shown_as_they_are(browser, tmp_path):  # noqa: F811
     assert browser.run("return document.images.length") == 0
 
 
-def test_nodes_open_and_close_by_clicking(browser, tmp_path, models):  # noqa: F811
+def test_nodes_open_and_close_by_clicking(browser, tmp_path, models):
     browser.open(written(tmp_path, models["classification"]))
     box = browser.driver.find_element("css selector", '[data-node="4"] > .node')
     box.click()
@@ -249,7 +260,7 @@ def test_nodes_open_and_close_by_clicking(browser, tmp_path, models):  # noqa: F
     assert nodes(browser) == [0]
 
 
-def test_the_keyboard_is_enough(browser, tmp_path, models):  # noqa: F811
+def test_the_keyboard_is_enough(browser, tmp_path, models):
     from selenium.webdriver.common.keys import Keys
 
     browser.open(written(tmp_path, models["regression"]))
@@ -274,7 +285,7 @@ def test_the_keyboard_is_enough(browser, tmp_path, models):  # noqa: F811
     assert browser.run("return document.querySelectorAll('[role=treeitem][tabindex=\"0\"]').length") == 1
 
 
-def test_trees_are_chosen_and_opened_as_a_whole(browser, tmp_path):  # noqa: F811
+def test_trees_are_chosen_and_opened_as_a_whole(browser, tmp_path):
     X, y = make("classification", 4000)
     model = fit("classification", X, y, n_estimators=3, max_depth=9)
     browser.open(written(tmp_path, model))
@@ -288,7 +299,7 @@ def test_trees_are_chosen_and_opened_as_a_whole(browser, tmp_path):  # noqa: F81
     assert len(nodes(browser)) == 7
 
 
-def test_it_suits_screens_and_paper(browser, tmp_path, models):  # noqa: F811
+def test_it_suits_screens_and_paper(browser, tmp_path, models):
     path = written(tmp_path, models["classification"])
     background = "return getComputedStyle(document.body).backgroundColor"
     browser.open(path, "dark")

@@ -253,6 +253,7 @@ class Ledger:
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
         notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
+        notes += self.strict_costs
         if self.accounting == "paper":
             notes.append(f"Strict accounting: epsilon = {_text(self.strict_total)}.")
         text = "\n".join([head, "", *lines, "", *notes])

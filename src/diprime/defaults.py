@@ -42,7 +42,7 @@ def max_depth(rows: int, epsilon: Epsilon, n_trees: int, n_outputs: int) -> int:
     Many classes have more to be told apart; without more of them, depth beyond nine hardly pays.
     """
     per_tree = information(rows, epsilon) / n_trees
-    most = MOST_DEPTH + max(0, math.ceil(math.log2(n_outputs) - 1))
+    most = MOST_DEPTH + min(3, max(0, math.ceil(math.log2(n_outputs) - 1)))
     return min(most, max(LEAST_DEPTH, round(math.log2(max(per_tree / 150, 1)))))
 
 

@@ -47,7 +47,8 @@ def to_onnx(model: Any) -> onnx.ModelProto:
       is a level, another one, which the metadata name).
 
     Its outputs are ``label`` and ``probabilities``, or ``prediction``. :func:`onnx_inputs` makes the inputs of any
-    table that ``predict`` takes. The ledger travels in the metadata, as ``diprime.privacy``.
+    table that ``predict`` takes; give large ones in batches of some thousand rows. The ledger travels in the metadata,
+    as ``diprime.privacy``.
 
     Parameters
     ----------

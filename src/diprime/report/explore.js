@@ -22,8 +22,8 @@ const ofClasses = forest.classes !== null;
 const level = (node) => Math.floor(Math.log2(node + 1));
 const isSplit = (node) => 2 * node + 2 < tree.counts.length && tree.features[node] !== null;
 const records = (node) => {
-  const count = Math.round(tree.counts[node]).toLocaleString("en");
-  return `${count} ± ${number(tree.countNoise[level(node)], 2)} records`;
+  const noise = tree.countNoise[level(node)];
+  return `${number(Math.round(tree.counts[node]), 21)} ± ${number(noise < 0.01 ? 0 : noise, 2)} records`;
 };
 const noise = (node) => `± ${ofClasses ? percent(tree.valueNoise[node]) : number(tree.valueNoise[node], 2)}`;
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence, Set
 from xml.etree import ElementTree
 
 Element = ElementTree.Element
@@ -32,10 +32,10 @@ def tag(name: str, /, *children: Child, **attributes: object) -> Element:
     return element
 
 
-def table(head: list[str], rows: list[list[Child]], *, numeric: set[int] = frozenset()) -> Element:  # type: ignore[assignment]
+def table(head: Sequence[Child], rows: Sequence[Sequence[Child]], *, numeric: Set[int] = frozenset()) -> Element:
     """Return a table; the columns in ``numeric`` are aligned as numbers."""
 
-    def cells(kind: str, row: list[Any]) -> Element:
+    def cells(kind: str, row: Sequence[Child]) -> Element:
         return tag("tr", *(tag(kind, cell, class_="number" if i in numeric else "text") for i, cell in enumerate(row)))
 
     body = tag("tbody", *(cells("td", row) for row in rows))

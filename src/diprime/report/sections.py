@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -120,7 +121,7 @@ def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
     finite = ledger.total != math.inf
     groups = list(dict.fromkeys(charge.group for charge in ledger.charges))
     parts = [_budget_chart(ledger, groups, of_what)] if finite else []
-    rows: list[list[Child]] = [
+    rows: list[Sequence[Child]] = [
         [
             charge.what,
             charge.mechanism,
@@ -134,9 +135,7 @@ def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
     ]
     total = [tag("strong", text) for text in ("total", "", "", "", "", _number(ledger.total), _exact(ledger.total))]
     parts.append(
-        table(
-            ["release", "mechanism", "bound", "ε", "times", "cost", "exactly"], [*rows, [*total]], numeric={3, 4, 5, 6}
-        )
+        table(["release", "mechanism", "bound", "ε", "times", "cost", "exactly"], [*rows, total], numeric={3, 4, 5, 6})
     )
     reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
     parts += [tag("p", f"Why no more adds up: {reason}.", class_="note") for reason in reasons]
@@ -182,7 +181,7 @@ def importances(model: Any) -> Element:
     order = sorted(range(len(shares)), key=lambda j: (-shares[j], j))
     names = model.domain_.names
     largest = max(float(shares.max()), 1e-12)
-    rows: list[list[Child]] = []
+    rows: list[Sequence[Child]] = []
     for j in order:
         bar = tag("rect", width=f"{100 * shares[j] / largest:.3f}%", height="100%", class_="fill-0")
         rows.append([shortened(names[j]), tag("svg", bar, class_="bar", aria_hidden="true"), _percent(shares[j])])
@@ -219,7 +218,7 @@ def explorer(model: Any) -> Element:
                 "weight": _rounded(weight),
                 "features": tree.features,
                 "conditions": tree.conditions,
-                "counts": [_rounded(c) for c in tree.counts.tolist()],
+                "counts": [round(c, 1) for c in tree.counts.tolist()],
                 "countNoise": [_rounded(tree.count_noise[2**level - 1]) for level in range(tree.depth + 1)],
                 "values": [[_rounded(v) for v in row] for row in tree.values.tolist()],
                 "valueNoise": [_rounded(v) for v in tree.value_noise.tolist()],
@@ -227,7 +226,7 @@ def explorer(model: Any) -> Element:
             for tree, weight in zip(trees, model.forest_.tree_weights.tolist(), strict=False)
         ],
     }
-    drawn = f"All {n_trees} trees" if n_trees > 1 else "The tree"
+    drawn = f"The {n_trees} trees" if n_trees > 1 else "The tree"
     if len(trees) < n_trees:
         drawn = f"The first {len(trees)} of {n_trees} trees, as many as this page can hold,"
     return _section(
@@ -237,8 +236,10 @@ def explorer(model: Any) -> Element:
             "p",
             f"{drawn} can be opened here: click a node, or move with the arrow keys and open with Enter. Numbers of "
             "records are as released; ± is the standard deviation of their noise. The noise of an estimate is that of "
-            "the node's own mean; estimates were drawn towards their parents as the noise deserves, so their error is "
-            "smaller.",
+            "the node's own mean.",
+            " Estimates were drawn towards their parents as the noise deserves, so their error is smaller."
+            if model.privacy_.accounting == "strict"
+            else None,
         ),
         tag(
             "div",
@@ -273,17 +274,18 @@ def _drawn_trees(model: Any) -> list[Tree]:
 def model_card(model: Any) -> Element:
     """Return what the model is, what it was told, and what it is for."""
     domain, forest, parameters = model.domain_, model.forest_, model.get_params(deep=False)
+    declared = not isinstance(model.domain, str)
     depths = sorted(set(forest.depths.tolist()))
     facts = [
         ("predicts", feature_text(domain.target)),
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
         ("records", f"{_listed_counts(forest.tree_counts.tolist())} (a tree, as released)"),
         ("features", str(domain.n_features)),
-        *((name, _parameter(value)) for name, value in parameters.items() if name in SHOWN_PARAMETERS),
+        *((name, str(parameters[name])) for name in SHOWN_PARAMETERS),
     ]
     if model.random_state is not None:
         facts.append(("random_state", "set; not shown here"))
-    rows: list[list[Child]] = [[shortened(name), feature_text(f)] for name, f in domain.features.items()]
+    rows: list[Sequence[Child]] = [[shortened(name), feature_text(f)] for name, f in domain.features.items()]
     return _section(
         "card",
         "Model card",
@@ -294,7 +296,7 @@ def model_card(model: Any) -> Element:
             "page says nothing about accuracy: measure it on data that may be looked at, and mind that groups with "
             "few records suffer most from noise.",
         ),
-        tag("h3", "What was declared public"),
+        tag("h3", "What was declared public") if declared else tag("h3", "What was read from the data", class_="bad"),
         table(["feature", "values"], rows),
         tag(
             "p",
@@ -352,10 +354,6 @@ def _section(identifier: str, heading: str, *children: Child) -> Element:
 def _listed_counts(counts: list[float]) -> str:
     shown = ", ".join(f"{count:,.0f}" for count in counts[:8])
     return f"about {shown}{f' and {len(counts) - 8} more' if len(counts) > 8 else ''}"
-
-
-def _parameter(value: object) -> str:
-    return value if isinstance(value, str) else repr(value)
 
 
 def _rounded(value: float) -> float:
