@@ -85,7 +85,7 @@ class Interval:
         return Interval(self.mean * factor, self.half_width * factor)
 
     def __str__(self) -> str:
-        if not self.half_width:
+        if self.half_width < 1e-9:  # all repeats agree, but for rounding
             return f"{self.mean:.4g}"
         digits = max(0, 1 - math.floor(math.log10(self.half_width)))
         return f"{self.mean:.{digits}f} ± {self.half_width:.{digits}f}"
