@@ -97,6 +97,22 @@ def test_a_cell_is_outside_when_it_differs_and_only_on_the_papers_rows(tmp_path)
     assert report.count("✗") == 2
 
 
+def test_claims_count_sets_where_a_mean_is_better(tmp_path):
+    results = Results(tmp_path / "kept.jsonl")
+    sets = [dataset("credit"), dataset("metro"), dataset("higgs")]
+    for data in sets[:2]:
+        for (method, column), fit in tables.cells(data, 10).items():
+            good = {"joint": 0.0, "DP-RF": 0.001, "DiPriMeExp": 0.002}.get(method, 0.003)
+            good += 1 if column == "strict, ε/10" else 0
+            results.add(fit, [good if data.task == "regression" else 1 - good] * 10)
+    text = tables.claims(sets, results, 10)
+    now, tenth = text.split("At a tenth of it")
+    assert "is better than DP-ERT on 2 of 2 sets (credit, metro)" in now
+    assert "DP-RF is better than the best of them on 2 of 2 sets" in now
+    assert "published on 2 of 2 sets (credit, metro)" in now
+    assert "published on 0 of 2 sets." in tenth
+
+
 def test_fits_are_run_in_processes_and_kept(tmp_path, monkeypatch):
     data = dataset("credit", 200)
     fits = list(tables.cells(data, 1).values())[:3]
