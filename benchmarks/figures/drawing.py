@@ -29,7 +29,7 @@ def draw_all(data: str | None = None) -> None:
     set_style()
     results = Results(RESULTS / "figures.jsonl")
     captions = {}
-    swept = (Appliances(partition=True), Appliances(partition=False, repeats=3), Banknote(),
+    swept = (Appliances(partition=True), Appliances(partition=False, repeats=2), Banknote(),
              HeatMaps("DiPriMeExp"), HeatMaps("DiPriMeFlip"))  # fmt: skip
     for figure in swept:
         fits = figure.fits()
