@@ -142,9 +142,17 @@ class Ledger:
         return sum((charge.total for charge in self.charges), Fraction(0))
 
     @property
+    def objections(self) -> list[str]:
+        """Why the total is not a guarantee; empty where it is one."""
+        reasons = ["epsilon is infinite."] if self.total == math.inf else []
+        if self.accounting == "paper":
+            reasons.append("accounting as published, which counts less than is spent.")
+        return [*reasons, *self.waivers]
+
+    @property
     def is_private(self) -> bool:
         """Whether the total is a guarantee: finite, in strict accounting, with nothing waived."""
-        return self.accounting == "strict" and not self.waivers and self.total != math.inf
+        return not self.objections
 
     def charge(self, charge: Charge) -> None:
         """Record a release before it is made; refuse one that the budget does not cover."""
@@ -222,11 +230,7 @@ class Ledger:
             f"One record added or removed: epsilon = {_text(total)}; one record replaced: epsilon = {_text(double)}.",
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
-        if total == math.inf:
-            notes.append("NOT PRIVATE: epsilon is infinite.")
-        if self.accounting == "paper":
-            notes.append("NOT PRIVATE: accounting as published, which counts less than is spent.")
-        notes += [f"NOT PRIVATE: {waiver}" for waiver in self.waivers]
+        notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
         text = "\n".join([head, "", *lines, "", *notes])
         return "\n\n".join([text, *(f"Model {i} of {len(self.merged)}. {m}" for i, m in enumerate(self.merged, 1))])
 

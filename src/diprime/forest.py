@@ -111,9 +111,14 @@ class Forest:
         return np.concatenate([[0], np.cumsum(1 << self.depths)])
 
     @property
+    def tree_counts(self) -> Floats:
+        """The released number of records of each tree."""
+        return np.asarray(np.add.reduceat(self.counts, self.first_leaves[:-1]))
+
+    @property
     def tree_weights(self) -> Floats:
         """Each tree's weight in a prediction: its released number of records, as a share of all."""
-        sizes = np.maximum(np.add.reduceat(self.counts, self.first_leaves[:-1]), 1.0)
+        sizes = np.maximum(self.tree_counts, 1.0)
         return np.asarray(sizes / sizes.sum())
 
     def apply(self, rows: Rows, threads: Threads) -> npt.NDArray[np.int32]:

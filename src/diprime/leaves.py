@@ -16,6 +16,7 @@ from diprime.mechanisms import discrete_laplace, laplace_variance
 from diprime.randomness import RandomSource
 
 Floats = npt.NDArray[np.float64]
+LEAF_SUMS = "leaf sums"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,30 @@ class LeafSums:
 def charge_leaves(ledger: Ledger, layout: TargetLayout, epsilon: Epsilon, composition: str, times: int) -> None:
     """Charge the leaves of a forest."""
     bound = f"L1 sensitivity {layout.units}"
-    ledger.charge(Charge("leaf sums", "discrete Laplace", bound, epsilon, times, composition))
+    ledger.charge(Charge(LEAF_SUMS, "discrete Laplace", bound, epsilon, times, composition))
+
+
+def charged_noise_variance(ledger: Ledger, units: int) -> float:
+    """Return the variance of the noise in the leaf sums that a ledger charged, in units of one record.
+
+    Of merged models, whose trees the ledger does not tell apart, it is the largest.
+    """
+    if ledger.merged:
+        return max(charged_noise_variance(part, units) for part in ledger.merged)
+    epsilon = next(charge.epsilon for charge in ledger.charges if charge.what == LEAF_SUMS)
+    return _noise_variance(epsilon, units)
+
+
+def _noise_variance(epsilon: Epsilon, units: int) -> float:
+    return laplace_variance(epsilon, units) / units**2
+
+
+def mean_variance(noise_variance: Floats | float, means: Floats, counts: Floats, n_outputs: int) -> Floats:
+    """Return the variance that the noise gives the quotients of sums and counts.
+
+    The count's own noise is in them: Var[S̃/ñ] ≈ σ²·((1 - p)² + (C - 1)·p²)/n².
+    """
+    return np.asarray(noise_variance * ((1 - means) ** 2 + (n_outputs - 1) * means**2) / counts**2)
 
 
 def release(
@@ -63,8 +87,7 @@ def release(
     if exact_counts:
         noisy[..., 0] = sums.sum(axis=-1) - noisy[..., 1]
     scaled = noisy / layout.units
-    variance = laplace_variance(epsilon, layout.units) / layout.units**2
-    return LeafSums(scaled, scaled.sum(axis=-1), variance)
+    return LeafSums(scaled, scaled.sum(axis=-1), _noise_variance(epsilon, layout.units))
 
 
 def plain_means(leaves: LeafSums) -> Floats:
@@ -94,8 +117,7 @@ def shrunken_means(leaves: LeafSums, *, of_classes: bool) -> Floats:
         noise = leaves.noise_variance * (n_leaves // n_nodes)
         parents = np.repeat(means, n_nodes // means.shape[1], axis=1)
         own = _to_simplex(sums / counts)
-        # The count's own noise is in the quotient: Var[S̃/ñ] ≈ σ²·((1 - p)² + (C - 1)·p²)/n².
-        variance = noise * ((1 - parents) ** 2 + (n_outputs - 1) * parents**2) / counts**2
+        variance = mean_variance(noise, parents, counts, n_outputs)
         row_variance = parents * (1 - parents)
         # Nodes count by their rows, and hardly at all where they have none or the noise outweighs them: the trust in a
         # node falls faster towards zero rows than its variance grows.
