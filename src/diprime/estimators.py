@@ -6,9 +6,9 @@ import math
 import numbers
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -18,16 +18,18 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime import defaults
+from diprime.batches import encode_batches
 from diprime.budget import Accounting, Ledger, PrivacyWarning, epsilon_from_text, exact_epsilon, exact_text
 from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric, RowReader
 from diprime.forest import Forest
-from diprime.histograms import TargetLayout
+from diprime.histograms import Rows, TargetLayout
 from diprime.leaves import plain_means, shrunken_means
 from diprime.model_files import ModelContent, ModelFileError, Task, load_content, save_content
 from diprime.parallel import Threads, resolve_n_jobs
 from diprime.randomness import RandomSource
 from diprime.training import Method, Settings, train
 
+_Model = TypeVar("_Model", bound="_DiPriMe")
 METHODS = ("joint", "diprime", "diprime-exp", "diprime-flip", "random")
 _FILED = ("method", "n_estimators", "max_depth", "max_features", "split_share", "balance", "partition", "accounting")
 
@@ -203,25 +205,63 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
             warnings.warn(message, DataConversionWarning, stacklevel=3)
         domain = self._resolve_domain(X, y)
         settings = self._check_settings(domain.n_features)
+        rows = domain.reader(X)
+        target = domain.encode_target(y, n_threads=resolve_n_jobs(self.n_jobs))
+        if len(target) != rows.n_rows:
+            sizes = [rows.n_rows, len(target)]
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
+        self._fit_encoded(rows, target, domain, settings, stacklevel=4)
+        self._name_columns(X, domain, reset=True)
+
+    def fit_batches(self: _Model, batches: Iterable[tuple[Any, Any]]) -> _Model:
+        """Learn a forest from data that need not fit in memory, say from a file that is read piece by piece.
+
+        The model is the one that `fit` learns from all batches together. Each batch is turned into codes, one byte for
+        each value, as it arrives; the fit then takes about twice that, and the batches themselves can go.
+
+        Parameters
+        ----------
+        batches : iterable of pairs (X, y)
+            Records and targets, as `fit` takes them; a generator is read once. The domain must be given.
+
+        Returns
+        -------
+        self : DiPriMeClassifier or DiPriMeRegressor
+            The fitted estimator.
+        """
+        if isinstance(self.domain, str):
+            raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
+        domain = self._resolve_domain(None, None)
+        settings = self._check_settings(domain.n_features)
+        self._name_columns(None, domain, reset=True)
+
+        def with_named_columns() -> Iterator[tuple[Any, Any]]:
+            for i, (X, y) in enumerate(batches):
+                self._name_columns(X, domain, reset=i == 0)
+                yield X, y
+
+        rows, target = encode_batches(with_named_columns(), domain, resolve_n_jobs(self.n_jobs))
+        self._fit_encoded(rows, target, domain, settings, stacklevel=3)
+        return self
+
+    def _fit_encoded(
+        self, rows: Rows, target: npt.NDArray[np.int32], domain: Domain, settings: Settings, *, stacklevel: int
+    ) -> None:
+        """Learn from records that are integers already; whatever is released goes through here."""
         ledger = Ledger(settings.epsilon, settings.accounting)
         if self.domain is not domain:
             ledger.waive("the domain was inferred from the data, so it tells ranges and levels of single records.")
         if self.random_state is not None:
             ledger.waive("random_state was set, so whoever knows it can take the noise off the model.")
         source = RandomSource(self.random_state)
-        rows = domain.reader(X)
-        target = domain.encode_target(y, n_threads=resolve_n_jobs(self.n_jobs))
-        if len(target) != rows.n_rows:
-            sizes = [rows.n_rows, len(target)]
-            raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
         for reason in ledger.waivers:
-            warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=3)
+            warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=stacklevel)
         if settings.accounting == "paper":
             message = (
                 "This fit is not private: accounting='paper' counts less than is spent; it is for comparison with the "
                 "paper's numbers only."
             )
-            warnings.warn(message, PrivacyWarning, stacklevel=3)
+            warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
         layout = self._layout(domain)
         with Threads(resolve_n_jobs(self.n_jobs)) as threads:
             structure, leaves = train(rows, target, domain, layout, settings, ledger, source, threads)
@@ -231,7 +271,6 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
             means = plain_means(leaves)
         else:
             means = shrunken_means(leaves, of_classes=isinstance(domain.target, Categorical))
-        self._name_columns(X, domain, reset=True)
         self._set_fitted(domain, ledger, Forest.of_trees(structure, self._leaf_values(means, domain), leaves.counts))
 
     def _layout(self, domain: Domain) -> TargetLayout:
