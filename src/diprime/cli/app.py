@@ -282,7 +282,7 @@ def show(
         trees = [_tree_as_dict(read_tree(model, i)) for i in range(model.forest_.n_trees)]
         print_json({**_summary(model), "domain": model.domain_.to_dict(), "trees": trees})
         return
-    print(f"{type(model).__name__} of {_number_of(model.forest_.n_trees, "tree")}. {model.privacy_}\n")
+    print(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n")
     table = Table("feature", "importance", title="Importances, from released numbers only")
     for name, importance in sorted(_importances(model).items(), key=lambda pair: -pair[1]):
         table.add_row(escape(name), f"{importance:.1%}")
