@@ -35,7 +35,7 @@ def exact_epsilon(epsilon: object) -> Epsilon:
     if isinstance(epsilon, bool) or not isinstance(epsilon, (numbers.Real, Decimal)):
         raise TypeError(f"epsilon must be a positive number, got {epsilon!r}.")
     if epsilon != epsilon or epsilon <= 0:
-        raise ValueError(f"epsilon must be a positive number, got {epsilon!r}; use float('inf') for no privacy.")
+        raise ValueError(f"epsilon must be a positive number, got {epsilon!r}; infinity means no privacy.")
     if isinstance(epsilon, numbers.Rational):
         return Fraction(int(epsilon.numerator), int(epsilon.denominator))
     return math.inf if math.isinf(epsilon) else Fraction(str(epsilon))

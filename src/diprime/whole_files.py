@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -28,18 +31,20 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     'hello'
     """
     place = Path(os.path.realpath(path))
-    if place.exists() and not place.is_file():
-        with place.open("wb") as direct:
-            yield direct
-        return
     partial = place.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        with partial.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(place)
-    except BaseException:
+        if place.exists() and not place.is_file():
+            with place.open("wb") as direct:
+                yield direct
+        else:
+            with partial.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(place)
+    except BaseException as error:
         with suppress(OSError):
             partial.unlink()
+        if isinstance(error, OSError) and (error.filename == str(partial) or error.errno in _FULL):
+            raise OSError(error.errno, error.strerror, str(path)) from None  # by the name that the user knows
         raise

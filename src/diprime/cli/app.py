@@ -186,6 +186,7 @@ def fit(
     are not read. A number that cannot be read is an error, for you who hold the data; nothing is released then. Memory:
     about two bytes for each value of the table, plus a batch of rows.
     """
+    _check_folder(output)
     domain, text = read_domain(domain_path)
     file = DataFile(data)
     target = target_column(file, domain)
@@ -244,6 +245,12 @@ def predict(
     _say_written(output, as_json, predictions=str(output), rows=n_rows)
 
 
+def _check_folder(output: Path) -> None:
+    """Refuse a place where nothing can be written before the work is done, rather than after."""
+    if not output.parent.is_dir():
+        raise InputError(f"{output} cannot be written: there is no folder {output.parent}.")
+
+
 def _count_some(file: DataFile) -> int:
     n_rows = file.count()
     if not n_rows:
@@ -253,11 +260,12 @@ def _count_some(file: DataFile) -> int:
 
 def _predictions(model: Model, batch: pl.DataFrame, kept: list[str]) -> pl.DataFrame:
     rows = batch.select(model.domain_.names)
-    frame = batch.select(kept).with_columns(pl.Series("prediction", model.predict(rows).tolist(), strict=False))
-    if isinstance(model, diprime.DiPriMeRegressor):
-        return frame
-    shares = zip(model.classes_, model.predict_proba(rows).T, strict=True)
-    return frame.with_columns(pl.Series(f"probability {label}", share) for label, share in shares)
+    columns = [batch[name] for name in kept]
+    columns.append(pl.Series("prediction", model.predict(rows).tolist(), strict=False))
+    if isinstance(model, diprime.DiPriMeClassifier):
+        shares = zip(model.classes_, model.predict_proba(rows).T, strict=True)
+        columns += [pl.Series(f"probability {label}", share) for label, share in shares]
+    return pl.DataFrame(columns)
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -282,12 +290,13 @@ def show(
         trees = [_tree_as_dict(read_tree(model, i)) for i in range(model.forest_.n_trees)]
         print_json({**_summary(model), "domain": model.domain_.to_dict(), "trees": trees})
         return
+    drawn = _drawn(read_tree(model, tree, depth), model, tree)
     print(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n")
     table = Table("feature", "importance", title="Importances, from released numbers only")
     for name, importance in sorted(_importances(model).items(), key=lambda pair: -pair[1]):
         table.add_row(escape(name), f"{importance:.1%}")
     stdout().print(table)
-    stdout().print(_drawn(read_tree(model, tree, depth), model, tree))
+    stdout().print(drawn)
 
 
 @app.command(epilog=_examples("diprime report model.diprime -o report.html"))

@@ -96,7 +96,7 @@ class DataFile:
             )
             has = ", ".join(repr(name) for name in self.columns[:10]) + ", …" * (len(self.columns) > 10)
             plural = "s" * (len(lacking) > 1)
-            raise InputError(f"{self.path} lacks the column{plural} {listed} of the domain; it has {has}.")
+            raise InputError(f"{self.path} lacks the column{plural} {listed}; it has {has}.")
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Return the rows as they are in the file, a batch at a time."""

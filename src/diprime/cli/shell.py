@@ -31,7 +31,7 @@ class OneSentence(TyperGroup):
             with _stopped_gently(), _warnings_in_one_line():
                 code = super().main(*args, **{**extra, "standalone_mode": False})
         except typer.TyperException as error:
-            _fail(error.format_message(), error.exit_code)
+            _fail(_usage(error), error.exit_code)
         except BrokenPipeError:
             sys.stderr.close()  # whoever read the output has left, and there is nobody to tell
             sys.exit(1)
@@ -81,8 +81,16 @@ def counted(batches: Iterator[pl.DataFrame], advance: Callable[[int], None]) -> 
 
 
 def _fail(sentence: str, code: int) -> NoReturn:
-    remark(f"diprime: {' '.join(sentence.split())}")
+    if sentence:
+        remark(f"diprime: {' '.join(sentence.split())}")
     sys.exit(code)
+
+
+def _usage(error: typer.TyperException) -> str:
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    if not message or context is None:  # without arguments, help is all there is to say
+        return message
+    return f"{message.rstrip('.')}; see {context.command_path} --help."
 
 
 def _sentence(error: BaseException) -> str:
