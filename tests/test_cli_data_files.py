@@ -23,6 +23,10 @@ FEATURES = {
 DOMAIN = Domain(FEATURES, YES_NO, target_name="y")
 
 
+def ignore(share):
+    pass
+
+
 def csv(folder, text, name="data.csv"):
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -31,7 +35,7 @@ def csv(folder, text, name="data.csv"):
 
 def codes_of(path, features):
     domain = Domain(features, YES_NO)
-    batches = [domain.encode(batch) for batch in DataFile(path).decoded(features)]
+    batches = [domain.encode(batch) for batch in DataFile(path).decoded(features, ignore)]
     return np.concatenate([np.zeros((0, len(features)), dtype=np.uint8), *batches]).tolist()
 
 
@@ -84,24 +88,48 @@ def test_only_levels_that_occur_cost_time_but_all_are_known():
 
 
 def test_batches_cover_the_file_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(data_files, "BATCH_ROWS", 1000)
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 3000)
+    monkeypatch.setattr(data_files, "PARQUET_ROWS", 1000)
     numbers = list(range(5432))
     path = csv(tmp_path, "unused,a\n" + "".join(f"x,{i}\n" for i in numbers))
     pl.read_csv(path).write_parquet(tmp_path / "data.parquet")
     for file in (DataFile(path), DataFile(tmp_path / "data.parquet")):
-        assert file.count() == len(numbers)
         assert file.columns == ["unused", "a"]
-        batches = list(file.decoded({"a": Numeric(0, 6000)}))
+        shares = []
+        batches = list(file.decoded({"a": Numeric(0, 6000)}, shares.append))
+        assert sum(shares) == pytest.approx(1, abs=0.01)
+        assert len(shares) == len(batches)
         assert len(batches) > 1
         assert max(batch.height for batch in batches) <= 1000
         assert [int(v) for batch in batches for v in batch["a"]] == numbers
 
 
+@given(st.lists(st.lists(st.text('ab,"\n\r', max_size=6), min_size=2, max_size=2), min_size=1, max_size=12), st.data())
+@settings(deadline=None, max_examples=100)
+def test_records_are_never_cut(tmp_path_factory, records, data):
+    """Quotes, separators and line breaks inside of fields are found whatever the size of the blocks."""
+    expected = pl.DataFrame(records, schema=["x", "y"], orient="row")
+    path = tmp_path_factory.mktemp("csv") / "data.csv"
+    expected.write_csv(path, quote_style="always")
+    file = DataFile(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data_files, "BLOCK_BYTES", data.draw(st.integers(1, 40)))
+        assert pl.concat(file.batches(["x", "y"], ignore)).rows() == expected.rows()
+
+
+def test_a_quote_that_is_never_closed_is_not_searched_for_to_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 10)
+    monkeypatch.setattr(data_files, "MOST_RECORD_BYTES", 100)
+    path = csv(tmp_path, 'a,b\n1,"2\n' + "3,4\n" * 1000)
+    with pytest.raises(InputError, match="a quote is not closed"):
+        list(DataFile(path).batches(["a"], ignore))
+
+
 def test_an_unreadable_number_is_found_in_its_row_and_not_quoted(tmp_path, monkeypatch):
-    monkeypatch.setattr(data_files, "BATCH_ROWS", 10)
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 20)
     path = csv(tmp_path, "a\n" + "".join("secret\n" if i == 25 else f"{i}\n" for i in range(1, 60)))
     with pytest.raises(InputError, match=r"not a number in column 'a', in row 25 below the header") as caught:
-        list(DataFile(path).decoded({"a": Numeric(0, 60)}))
+        list(DataFile(path).decoded({"a": Numeric(0, 60)}, ignore))
     assert "secret" not in str(caught.value)
 
 
@@ -120,13 +148,13 @@ def test_the_separator_is_read_from_the_header(tmp_path, separator):
         (b"\n\n", "is empty"),
         (b"a,b\n1,2,3\n", "more fields than the header"),
         (b"a,b\n\xff\xfe,2\n", "not UTF-8"),
-        (b'a,b\n"1,2\n', "quote is never closed"),
+        (b'a,b\n"1,2\n', "quote is not closed"),
         (b"PAR1 this is no parquet", "cannot be read as Parquet"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(tmp_path, content, reason):
     with pytest.raises(InputError, match=reason):
-        list(DataFile(csv(tmp_path, content)).batches(["a", "b"]))
+        list(DataFile(csv(tmp_path, content)).batches(["a", "b"], ignore))
 
 
 def test_missing_files_folders_and_columns(tmp_path):
@@ -173,5 +201,5 @@ def test_the_target_is_named_or_the_only_one_left(tmp_path):
 
 def test_numbers_beyond_floats_are_clamped(tmp_path):
     path = csv(tmp_path, "a\n1e999\n-1e999\n0.1\n")
-    column = next(DataFile(path).decoded({"a": Numeric(0, 1)}))["a"]
+    column = next(DataFile(path).decoded({"a": Numeric(0, 1)}, ignore))["a"]
     assert column.to_list() == [math.inf, -math.inf, 0.1]

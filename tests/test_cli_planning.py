@@ -35,8 +35,8 @@ def test_made_up_rows_fill_the_domain(target):
 def test_noise_costs_accuracy_where_records_are_few(target):
     domain = Domain({name: FEATURES[name] for name in "abc"}, TARGETS[target])
     ticks = []
-    few, many = (rehearse(domain, epsilon, 4000, 2, lambda: ticks.append(1)) for epsilon in (0.05, 1000))
-    assert len(ticks) == 4
+    few, many = (rehearse(domain, epsilon, 4000, 2, ticks.append) for epsilon in (0.05, 1000))
+    assert ticks == [0.5] * 4
     assert few.noiseless - few.private > many.noiseless - many.private
     assert abs(many.noiseless - many.private) < 0.05
     assert many.noiseless > many.guess + 0.1

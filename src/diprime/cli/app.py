@@ -21,7 +21,7 @@ from diprime.cli.data_files import DataFile, InputError, read_domain, target_col
 from diprime.cli.demo_data import PEOPLE_DOMAIN, made_up_people
 from diprime.cli.drafting import Task, draft, unchecked_lines
 from diprime.cli.planning import Model, estimator, rehearse
-from diprime.cli.shell import EXIT_CODES, OneSentence, counted, print_json, progress, remark, stderr, stdout
+from diprime.cli.shell import EXIT_CODES, OneSentence, print_json, progress, remark, stderr, stdout
 from diprime.domain import Categorical
 from diprime.report import render
 from diprime.trees import Tree, read_tree
@@ -94,8 +94,8 @@ def draft_domain(
     """
     file = DataFile(data)
     file.check_columns([target])
-    with progress("Reading", file.count()) as advance:
-        text = draft(file, target, task, counted(file.batches(file.columns), advance))
+    with progress("Reading") as advance:
+        text = draft(file, target, task, advance)
     print(text, end="")
     remark("This draft was read from the data: check that every line is public knowledge before you use it.")
 
@@ -110,8 +110,8 @@ def check_domain(data: DataPath, domain_path: DomainPath, as_json: JsonOption = 
     domain, _ = read_domain(domain_path)
     file = DataFile(data)
     target = target_column(file, domain)
-    with progress("Reading", file.count()) as advance:
-        n_rows, checks = check(file, domain, target, counted(file.batches([*domain.names, target]), advance))
+    with progress("Reading") as advance:
+        n_rows, checks = check(file, domain, target, advance)
     unused = [name for name in file.columns if name not in checks]
     if as_json:
         print_json({"rows": n_rows, "columns": {k: asdict(v) for k, v in checks.items()}, "unused": unused})
@@ -150,8 +150,8 @@ def plan(
     """
     domain, _ = read_domain(domain_path)
     exact_epsilon(epsilon)
-    with progress("Rehearsing", repeats) as advance:
-        planned = rehearse(domain, epsilon, rows, repeats, lambda: advance(1))
+    with progress("Rehearsing") as advance:
+        planned = rehearse(domain, epsilon, rows, repeats, advance)
     lost = planned.noiseless - planned.private
     if as_json:
         numbers = {name: value for name, value in vars(planned).items() if name != "ledger"}
@@ -191,8 +191,8 @@ def fit(
     file = DataFile(data)
     target = target_column(file, domain)
     model = estimator(domain, epsilon, verbose=int(stderr().is_terminal))
-    with progress("Reading", _count_some(file)) as advance:
-        batches = counted(file.decoded({**domain.features, target: domain.target}), advance)
+    with progress("Reading") as advance:
+        batches = file.decoded({**domain.features, target: domain.target}, advance)
         model.fit_batches((batch.select(domain.names), batch[target]) for batch in batches)
     unchecked = unchecked_lines(text)
     if unchecked:
@@ -233,29 +233,21 @@ def predict(
     model = diprime.load(model_path)
     file = DataFile(data)
     kept = keep or []
-    n_rows = _count_some(file)
-    with progress("Predicting", n_rows) as advance, whole_file(output) as written:
-        batches = counted(file.decoded(model.domain_.features, kept), advance)
+    with progress("Predicting") as advance, whole_file(output) as written:
+        batches = file.decoded(model.domain_.features, advance, kept)
         predictions = (_predictions(model, batch, kept) for batch in batches)
         if output.suffix == ".parquet":
             pl.concat(predictions).write_parquet(written)
         else:
             for i, frame in enumerate(predictions):
                 written.write(frame.write_csv(include_header=i == 0).encode())
-    _say_written(output, as_json, predictions=str(output), rows=n_rows)
+    _say_written(output, as_json, predictions=str(output))
 
 
 def _check_folder(output: Path) -> None:
     """Refuse a place where nothing can be written before the work is done, rather than after."""
     if not output.parent.is_dir():
         raise InputError(f"{output} cannot be written: there is no folder {output.parent}.")
-
-
-def _count_some(file: DataFile) -> int:
-    n_rows = file.count()
-    if not n_rows:
-        raise InputError(f"{file.path} has a header but no rows.")
-    return n_rows
 
 
 def _predictions(model: Model, batch: pl.DataFrame, kept: list[str]) -> pl.DataFrame:

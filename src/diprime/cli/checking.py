@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
-from diprime.cli.data_files import DataFile, read_levels, read_numbers
+from diprime.cli.data_files import Advance, DataFile, read_levels, read_numbers
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 
 
@@ -27,14 +26,12 @@ class ColumnCheck:
         return self
 
 
-def check(
-    file: DataFile, domain: Domain, target: str, batches: Iterator[pl.DataFrame]
-) -> tuple[int, dict[str, ColumnCheck]]:
+def check(file: DataFile, domain: Domain, target: str, advance: Advance) -> tuple[int, dict[str, ColumnCheck]]:
     """Return the number of rows, and what every column of the domain, the target last, holds outside of it."""
     columns = {**domain.features, target: domain.target}
     checks = {name: ColumnCheck() for name in columns}
     n_rows = 0
-    for batch in batches:
+    for batch in file.batches(list(columns), advance):
         n_rows += batch.height
         for name, feature in columns.items():
             checks[name] += _check_column(batch[name], feature, is_text=file.is_text)

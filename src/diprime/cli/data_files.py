@@ -7,7 +7,9 @@ error, which names the row but not the value: it is for whoever holds the data, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import codecs
+import io
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,13 @@ import polars as pl
 
 from diprime.domain import Categorical, Domain, Numeric
 
-BATCH_ROWS = 50_000
+BLOCK_BYTES = 1 << 23
+MOST_RECORD_BYTES = 1 << 26
+PARQUET_ROWS = 100_000
 MISSING_WORDS = ("", "?", "na", "n/a", "nan", "null")
 """What stands for a missing value in text, in small letters, unless the domain lists it as a level."""
+
+Advance = Callable[[float], None]
 
 _PARQUET = b"PAR1"
 _BOOLEAN_WORDS = {"true": True, "false": False}
@@ -53,16 +59,22 @@ class DataFile:
         if path.is_dir():
             raise InputError(f"{path} is a folder; give a CSV or Parquet file.")
         with path.open("rb") as file:
-            header = file.readline(1 << 20)
+            header = file.readline(BLOCK_BYTES)
         if not header.strip():
             raise InputError(f"{path} is empty; give a CSV file with a header, or a Parquet file.")
         self.is_text = not header.startswith(_PARQUET)
+        self._header_bytes = len(header)
+        self._header = header.removeprefix(codecs.BOM_UTF8).rstrip() + b"\n"
         with self._readable():
-            if self.is_text:
-                self._frame = pl.scan_csv(path, infer_schema=False, glob=False, separator=_separator(header))
-            else:
-                self._frame = pl.scan_parquet(path, glob=False)
-            self.columns = self._frame.collect_schema().names()
+            self.columns = (self._scan_text(b"") if self.is_text else self._scan_parquet()).collect_schema().names()
+
+    def _scan_text(self, block: bytes) -> pl.LazyFrame:
+        """Read a block of records as text. With the header before it, a block is a CSV file like any other."""
+        separator = max(",;\t", key=lambda candidate: self._header.count(candidate.encode()))
+        return pl.scan_csv(io.BytesIO(self._header + block), infer_schema=False, separator=separator)
+
+    def _scan_parquet(self) -> pl.LazyFrame:
+        return pl.scan_parquet(self.path, glob=False)
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -73,47 +85,65 @@ class DataFile:
             reasons = {
                 "utf-8": "it is not UTF-8 text; save it as UTF-8",
                 "more fields": "a row has more fields than the header; put quotes around fields that hold separators",
-                "parquet": "it is damaged or incomplete; copy it again",
             }
             text = str(error).lower()
-            reason = next(
-                (r for word, r in reasons.items() if word in text), "a quote is never closed, or it is damaged"
-            )
+            reason = next((r for word, r in reasons.items() if word in text), "a quote is not closed, or it is damaged")
             kind = "CSV" if self.is_text else "Parquet"
             raise InputError(f"{self.path} cannot be read as {kind}: {reason}.") from None
 
-    def count(self) -> int:
-        """Return the number of rows."""
-        with self._readable():
-            return int(self._frame.select(pl.len()).collect(engine="streaming").item())
-
     def check_columns(self, names: Collection[str]) -> None:
         """Refuse a file that lacks columns."""
-        lacking = [name for name in names if name not in self.columns]
+        lacking = [repr(name) for name in names if name not in self.columns]
         if lacking:
-            listed = ", ".join(repr(name) for name in lacking[:5]) + (
-                f" and {len(lacking) - 5} more" * (len(lacking) > 5)
-            )
-            has = ", ".join(repr(name) for name in self.columns[:10]) + ", …" * (len(self.columns) > 10)
-            plural = "s" * (len(lacking) > 1)
-            raise InputError(f"{self.path} lacks the column{plural} {listed}; it has {has}.")
+            more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
+            listed = f"the column{'s' * (len(lacking) > 1)} {', '.join(lacking[:5])}{more}"
+            has = ", ".join(map(repr, self.columns[:10])) + ", …" * (len(self.columns) > 10)
+            raise InputError(f"{self.path} lacks {listed}; it has {has}.")
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Return the rows as they are in the file, a batch at a time."""
+    def batches(self, columns: Sequence[str], advance: Advance) -> Iterator[pl.DataFrame]:
+        """Return the rows as they are in the file, a batch at a time; ``advance`` is told the share that is done."""
         self.check_columns(columns)
+        some = False
         with self._readable():
-            yield from self._frame.select(columns).collect_batches(chunk_size=BATCH_ROWS, engine="streaming")
+            for frame, share in self._text_frames() if self.is_text else self._parquet_frames():
+                batch = frame.select(columns).collect()
+                some |= batch.height > 0
+                yield batch
+                advance(share)
+        if not some:
+            raise InputError(f"{self.path} has no rows.")
+
+    def _text_frames(self) -> Iterator[tuple[pl.LazyFrame, float]]:
+        """Cut a CSV file into blocks of whole records: no more of it is ever in memory."""
+        size = self.path.stat().st_size
+        with self.path.open("rb") as file:
+            file.seek(self._header_bytes)
+            rest = b""
+            while chunk := file.read(BLOCK_BYTES):
+                rest += chunk
+                end = _end_of_records(rest)
+                if not end and len(rest) > MOST_RECORD_BYTES:
+                    raise InputError(f"{self.path} cannot be read as CSV: a quote is not closed.")
+                yield self._scan_text(rest[:end]), end / size
+                rest = rest[end:]
+        if rest:
+            yield self._scan_text(rest), len(rest) / size
+
+    def _parquet_frames(self) -> Iterator[tuple[pl.LazyFrame, float]]:
+        frame = self._scan_parquet()
+        n_rows = frame.select(pl.len()).collect().item()
+        for start in range(0, n_rows, PARQUET_ROWS):
+            yield frame.slice(start, PARQUET_ROWS), min(PARQUET_ROWS, n_rows - start) / n_rows
 
     def decoded(
-        self, features: Mapping[str, Numeric | Categorical], kept: Sequence[str] = ()
+        self, features: Mapping[str, Numeric | Categorical], advance: Advance, kept: Sequence[str] = ()
     ) -> Iterator[pl.DataFrame]:
         """Return the rows as the domain reads them, a batch at a time; columns that are ``kept`` stay as they are."""
         first = 1
-        for batch in self.batches(list(dict.fromkeys([*features, *kept]))):
+        for batch in self.batches(list(dict.fromkeys([*features, *kept])), advance):
             if self.is_text:
-                yield batch.with_columns(
-                    self._decode(batch[name], feature, first) for name, feature in features.items()
-                )
+                columns = [self._decode(batch[name], feature, first) for name, feature in features.items()]
+                yield pl.DataFrame([*columns, *(batch[name] for name in kept if name not in features)])
             else:
                 yield batch
             first += batch.height
@@ -131,9 +161,15 @@ class DataFile:
         return numbers
 
 
-def _separator(header: bytes) -> str:
-    """Return the separator that occurs most in the header, which holds names of columns and no data."""
-    return max(",;\t", key=lambda separator: header.count(separator.encode()))
+def _end_of_records(data: bytes) -> int:
+    """Return where the last whole record ends: at the last line break that no open quote precedes."""
+    end = data.rfind(b"\n") + 1
+    open_quote = data.count(b'"', 0, end) % 2
+    while end and open_quote:
+        before = data.rfind(b"\n", 0, end - 1) + 1
+        open_quote ^= data.count(b'"', before, end) % 2
+        end = before
+    return end
 
 
 def read_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 import polars as pl
 
-from diprime.cli.data_files import MISSING_WORDS, DataFile, InputError, read_numbers
+from diprime.cli.data_files import MISSING_WORDS, Advance, DataFile, InputError, read_numbers
 from diprime.domain import Categorical, Domain, Numeric
 
 REMARK = "# check: this must be public knowledge"
@@ -77,10 +76,10 @@ class ColumnDraft:
         return Categorical(sorted({int(v) if float(v).is_integer() else float(v) for v in self.distinct}))
 
 
-def draft(file: DataFile, target: str, task: Task | None, batches: Iterator[pl.DataFrame]) -> str:
+def draft(file: DataFile, target: str, task: Task | None, advance: Advance) -> str:
     """Return the text of a domain file for the columns of a table."""
     drafts = {name: ColumnDraft() for name in file.columns}
-    for batch in batches:
+    for batch in file.batches(file.columns, advance):
         for name, column in drafts.items():
             column.look_at(batch[name])
     goal = drafts.pop(target).target(task)

@@ -14,13 +14,14 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from diprime import DiPriMeClassifier, DiPriMeRegressor
 from diprime.budget import Ledger
-from diprime.cli.data_files import BATCH_ROWS, level_column
+from diprime.cli.data_files import level_column
 from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric
 from diprime.leaves import charged_noise_variance
 
 INFORMATIVE_FEATURES = 5
 CLASS_SIGNAL = 3.0  # of the scores' standard deviation, against noise of a logit
 NUMBER_SIGNAL, NUMBER_NOISE = 0.15, 0.1  # standard deviations, as shares of the target's range
+BATCH_ROWS = 50_000
 TEST_ROWS = 20_000
 
 Model = DiPriMeClassifier | DiPriMeRegressor
@@ -64,7 +65,7 @@ def estimator(domain: Domain, epsilon: float, **parameters: Any) -> Model:
     return kind(epsilon, domain, **parameters)
 
 
-def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance: Callable[[], None]) -> Plan:
+def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance: Callable[[float], None]) -> Plan:
     """Fit made-up data of the domain with and without noise, and tell what happened."""
     of_classes = isinstance(domain.target, Categorical)
     scores = []
@@ -83,7 +84,7 @@ def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance:
             scores.append([accuracy_score(right, predicted) for predicted in (*forests, guess)])
         else:
             scores.append([r2_score(right, predicted) for predicted in forests] + [0.0])
-        advance()
+        advance(1 / repeats)
     private, without_noise, best_guess = np.mean(scores, axis=0).tolist()
     units = 1 if of_classes else TARGET_UNITS
     return Plan(

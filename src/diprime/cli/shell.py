@@ -64,20 +64,13 @@ def print_json(content: Any) -> None:
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar while something goes on, where somebody can see it."""
+def progress(what: str) -> Iterator[Callable[[float], None]]:
+    """Show a bar while something goes on, where somebody can see it; what it yields takes shares of the whole."""
     console = stderr()
     columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(what, total=1.0)
         yield lambda done: bar.advance(task, done)
-
-
-def counted(batches: Iterator[pl.DataFrame], advance: Callable[[int], None]) -> Iterator[pl.DataFrame]:
-    """Advance a bar by the rows of batches that have been used."""
-    for batch in batches:
-        yield batch
-        advance(batch.height)
 
 
 def _fail(sentence: str, code: int) -> NoReturn:
