@@ -18,7 +18,7 @@ import pytest
 from small_data import DOMAINS, METHODS, TASKS, fit, make
 
 import diprime
-import diprime.estimators
+import diprime.estimator_base
 from diprime import Charge, Domain, Forest, Ledger, merge
 from diprime.randomness import RandomSource
 
@@ -127,7 +127,7 @@ def fit_and_know(task, monkeypatch, **parameters):
             super().__init__(random_state)
             sources.append(self)
 
-    monkeypatch.setattr(diprime.estimators, "RandomSource", Recorded)
+    monkeypatch.setattr(diprime.estimator_base, "RandomSource", Recorded)
     X, y = make(task, N)
     X[:, 0] = np.clip(X[:, 0], 0.137428811, 9.862571189)  # inside the public range: these ends are private
     missing = np.arange(N) % 100 == 0

@@ -79,6 +79,9 @@ class Charge:
         Why no more than ``times`` of them count.
     measure : str
         The measure of privacy.
+    strict_epsilon : Fraction, inf or None
+        What one release truly costs where ``epsilon`` is what its authors count, inf where nothing bounds it; None
+        says that the two are the same.
     """
 
     what: str
@@ -88,11 +91,24 @@ class Charge:
     times: int = 1
     composition: str = ""
     measure: str = "pure epsilon"
+    strict_epsilon: Epsilon | None = None
 
     @property
     def total(self) -> Epsilon:
         """What the releases cost together."""
         return self.epsilon * self.times if self.times else Fraction(0)
+
+    @property
+    def strict_total(self) -> Epsilon:
+        """What the releases truly cost together."""
+        each = self.epsilon if self.strict_epsilon is None else self.strict_epsilon
+        return each * self.times if self.times else Fraction(0)
+
+
+def _charge_to_dict(charge: Charge) -> dict[str, Any]:
+    data = asdict(charge) | {"epsilon": exact_text(charge.epsilon)}
+    strict = data.pop("strict_epsilon")
+    return data if strict is None else data | {"strict_epsilon": exact_text(strict)}
 
 
 @dataclass
@@ -124,6 +140,7 @@ class Ledger:
     def merge(cls, ledgers: Sequence[Ledger]) -> Ledger:
         """Return the ledger of models on disjoint populations: one record is in one of them, so the largest counts."""
         largest = max(ledger.total for ledger in ledgers)
+        strict = max(ledger.strict_total for ledger in ledgers)
         accounting: Accounting = "paper" if any(ledger.accounting == "paper" for ledger in ledgers) else "strict"
         waivers = list(dict.fromkeys(waiver for ledger in ledgers for waiver in ledger.waivers))
         charge = Charge(
@@ -133,6 +150,7 @@ class Ledger:
             largest,
             1,
             "the populations are disjoint: the largest total counts",
+            strict_epsilon=None if strict == largest else strict,
         )
         return cls(largest, accounting, [charge], waivers, list(ledgers))
 
@@ -148,6 +166,11 @@ class Ledger:
         if self.accounting == "paper":
             reasons.append("accounting as published, which counts less than is spent.")
         return [*reasons, *self.waivers]
+
+    @property
+    def strict_total(self) -> Epsilon:
+        """The sum of what all releases truly cost, where their charges say so; inf if nothing bounds one of them."""
+        return sum((charge.strict_total for charge in self.charges), Fraction(0))
 
     @property
     def is_private(self) -> bool:
@@ -176,7 +199,7 @@ class Ledger:
             "total": exact_text(self.total),
             "accounting": self.accounting,
             "private": self.is_private,
-            "charges": [asdict(c) | {"epsilon": exact_text(c.epsilon)} for c in self.charges],
+            "charges": [_charge_to_dict(charge) for charge in self.charges],
             "waivers": list(self.waivers),
             "merged": [ledger.to_dict() for ledger in self.merged],
         }
@@ -197,7 +220,7 @@ class Ledger:
             raise ValueError(f"waivers of {where} are not all text.")
         charges = [_read_charge(charge, f"charge {i} of {where}") for i, charge in enumerate(data["charges"])]
         epsilon = epsilon_from_text(data["epsilon"], f"epsilon of {where}")
-        _check_common_denominator([epsilon, *(charge.epsilon for charge in charges)], where)
+        _check_common_denominator([epsilon, *(e for c in charges for e in (c.epsilon, c.strict_epsilon))], where)
         merged = [
             cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
         ]
@@ -231,6 +254,11 @@ class Ledger:
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
         notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
+        notes += [
+            f"Strict accounting: {c.what} cost epsilon = {_text(c.strict_total)}."
+            for c in self.charges
+            if c.strict_epsilon is not None
+        ]
         text = "\n".join([head, "", *lines, "", *notes])
         return "\n\n".join([text, *(f"Model {i} of {len(self.merged)}. {m}" for i, m in enumerate(self.merged, 1))])
 
@@ -259,7 +287,8 @@ def _read_charge(data: Any, where: str) -> Charge:
     unknown = data.keys() - _TYPES_OF_CHARGE.keys()
     if unknown or not 0 <= data.get("times", 0) < 2**32:
         raise ValueError(f"{where} has unknown fields, or counts an impossible number of times.")
-    return Charge(**(data | {"epsilon": epsilon_from_text(data["epsilon"], f"epsilon of {where}")}))
+    epsilons = {k: epsilon_from_text(text, f"{k} of {where}") for k, text in data.items() if k.endswith("epsilon")}
+    return Charge(**(data | epsilons))
 
 
 def epsilon_from_text(text: str, where: str) -> Epsilon:
@@ -271,7 +300,7 @@ def epsilon_from_text(text: str, where: str) -> Epsilon:
     return Fraction(text)
 
 
-def _check_common_denominator(epsilons: Sequence[Epsilon], where: str) -> None:
+def _check_common_denominator(epsilons: Sequence[Epsilon | None], where: str) -> None:
     """Refuse fractions whose sum would take forever to write out; those of one budget have small common multiples."""
     common = 1
     for epsilon in epsilons:

@@ -5,31 +5,27 @@ from __future__ import annotations
 import math
 import numbers
 import os
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from diprime import defaults
-from diprime.batches import encode_batches
-from diprime.budget import Accounting, Ledger, PrivacyWarning, epsilon_from_text, exact_epsilon, exact_text
-from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric, RowReader
+from diprime.budget import Accounting, Ledger, epsilon_from_text, exact_epsilon, exact_text
+from diprime.domain import Categorical, Domain, Numeric
+from diprime.estimator_base import PrivateEstimator, check_choice, check_integer, sorted_classes, target_layout
 from diprime.forest import Forest
-from diprime.histograms import Rows, TargetLayout
+from diprime.histograms import Rows
 from diprime.leaves import plain_means, shrunken_means
-from diprime.model_files import ModelContent, ModelFileError, Task, load_content, save_content
+from diprime.model_files import ModelContent, ModelFileError, load_content, save_content
 from diprime.parallel import Threads, resolve_n_jobs
 from diprime.randomness import RandomSource
 from diprime.training import Method, Settings, train
 
-_Model = TypeVar("_Model", bound="_DiPriMe")
 METHODS = ("joint", "diprime", "diprime-exp", "diprime-flip", "random")
 _FILED = ("method", "n_estimators", "max_depth", "max_features", "split_share", "balance", "partition", "accounting")
 
@@ -37,9 +33,7 @@ _FILED = ("method", "n_estimators", "max_depth", "max_features", "split_share", 
 def _integer(name: str, value: object, low: int, high: int) -> int | None:
     if isinstance(value, str) and value == "auto":
         return None
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
-        raise ValueError(f'{name} must be "auto" or an integer from {low} to {high}, got {value!r}.')
-    return int(value)
+    return check_integer(name, value, low, high, also='"auto" or ')
 
 
 def _fraction(name: str, value: object, low: int, high: int, *, open_ends: bool) -> Fraction | None:
@@ -52,18 +46,10 @@ def _fraction(name: str, value: object, low: int, high: int, *, open_ends: bool)
     return value if isinstance(value, Fraction) else Fraction(repr(float(value)))  # type: ignore[arg-type]
 
 
-def _choice(name: str, value: object, choices: Sequence[object]) -> Any:
-    if isinstance(value, np.generic):  # as a grid search over an array of values gives them
-        value = value.item()
-    if not any(type(value) is type(c) and value == c for c in choices):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
-    return value
-
-
-class _DiPriMe(BaseEstimator):  # type: ignore[misc]
+class _DiPriMe(PrivateEstimator):
     """What both estimators share: everything but the meaning of the target."""
 
-    _task: Task
+    forest_: Forest
 
     def __init__(
         self,
@@ -96,21 +82,12 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.target_tags.required = True
-        tags.non_deterministic = self.random_state is None
-        return tags
-
     # -- parameters ----------------------------------------------------------------------------------------------------
 
     def _check_settings(self, n_features: int) -> Settings:
         epsilon = exact_epsilon(self.epsilon)
-        method: Method = _choice("method", self.method, METHODS)
-        partition: bool = _choice("partition", self.partition, (True, False))
+        method: Method = check_choice("method", self.method, METHODS)
+        partition: bool = check_choice("partition", self.partition, (True, False))
         return Settings(
             epsilon,
             method,
@@ -120,7 +97,7 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
             _fraction("split_share", self.split_share, 0, 1, open_ends=True),
             _fraction("balance", self.balance, 0, 1000, open_ends=False),
             partition,
-            _choice("accounting", self.accounting, ("strict", "paper")),
+            check_choice("accounting", self.accounting, ("strict", "paper")),
             bool(self.verbose),
         )
 
@@ -149,152 +126,31 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f'max_features must be 1 for method="{method}", which draws a feature at random.')
         return n
 
-    # -- input ---------------------------------------------------------------------------------------------------------
-
-    def _resolve_domain(self, X: Any, y: Any) -> Domain:
-        if self.domain is None:
-            raise ValueError(
-                f"{type(self).__name__} needs to know what is public about the data: pass "
-                "domain=Domain({'age': Numeric(17, 90), …}, target=…), or domain='infer' to read it from the data, "
-                "which is not private."
-            )
-        if isinstance(self.domain, str) and self.domain == "infer":
-            domain = Domain.infer(X, y, self._task)
-            if isinstance(domain.target, Categorical) and any(
-                isinstance(level, float) and not level.is_integer() for level in domain.target.levels
-            ):
-                raise ValueError("Unknown label type: y is continuous; give classes, or list them in a Domain.")
-            return domain
-        if not isinstance(self.domain, Domain):
-            raise TypeError(
-                f"domain must be a Domain or 'infer', got a {type(self.domain).__name__}; "
-                "write Domain({'age': Numeric(17, 90), …}, target=…)."
-            )
-        wanted = Categorical if self._task == "classification" else Numeric
-        if not isinstance(self.domain.target, wanted):
-            raise ValueError(
-                f"{type(self).__name__} needs a domain whose target is {wanted.__name__}(…), "
-                f"got {type(self.domain.target).__name__}(…)."
-            )
-        return self.domain
-
-    def _name_columns(self, X: Any, domain: Domain, *, reset: bool) -> None:
-        """Let scikit-learn record or compare the number and the names of the columns, put in the domain's order."""
-        columns: Any = np.empty((0, domain.n_features))
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
-        if isinstance(frame, nw.DataFrame):  # no row is needed to compare names
-            names = domain.names if set(frame.columns) == set(domain.names) else []  # pandas has other names than text
-            columns = (frame.head(0).select(*names) if names else frame.head(0)).to_native()
-        validate_data(self, columns, reset=reset, skip_check_array=True)
-
     # -- fit -----------------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, refused: dict[str, Any]) -> None:
-        for name, value in refused.items():
-            if name != "sample_weight":
-                raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}")
-            if value is not None:
-                raise ValueError(
-                    f"{type(self).__name__} does not take sample_weight: the noise is calibrated to one record "
-                    "counting once, and a weight would break the guarantee of its epsilon."
-                )
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
-            message = "A column-vector y was passed when a 1d array was expected; give for example y.ravel()."
-            warnings.warn(message, DataConversionWarning, stacklevel=3)
-        domain = self._resolve_domain(X, y)
-        settings = self._check_settings(domain.n_features)
-        rows = domain.reader(X)
-        target = domain.encode_target(y, n_threads=resolve_n_jobs(self.n_jobs))
-        if len(target) != rows.n_rows:
-            sizes = [rows.n_rows, len(target)]
-            raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
-        self._fit_encoded(rows, target, domain, settings, stacklevel=4)
-        self._name_columns(X, domain, reset=True)
-
-    def fit_batches(self: _Model, batches: Iterable[tuple[Any, Any]]) -> _Model:
-        """Learn a forest from data that need not fit in memory, say from a file that is read piece by piece.
-
-        The model is the one that `fit` learns from all batches together. Each batch is turned into codes, one byte for
-        each value, as it arrives; the fit then takes about twice that, and the batches themselves can go.
-
-        Parameters
-        ----------
-        batches : iterable of pairs (X, y)
-            Records and targets, as `fit` takes them; a generator is read once. The domain must be given.
-
-        Returns
-        -------
-        self : DiPriMeClassifier or DiPriMeRegressor
-            The fitted estimator.
-        """
-        if isinstance(self.domain, str):
-            raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
-        domain = self._resolve_domain(None, None)
-        settings = self._check_settings(domain.n_features)
-        self._name_columns(None, domain, reset=True)
-
-        def with_named_columns() -> Iterator[tuple[Any, Any]]:
-            for i, (X, y) in enumerate(batches):
-                self._name_columns(X, domain, reset=i == 0)
-                yield X, y
-
-        rows, target = encode_batches(with_named_columns(), domain, resolve_n_jobs(self.n_jobs))
-        self._fit_encoded(rows, target, domain, settings, stacklevel=3)
-        return self
-
-    def _fit_encoded(
-        self, rows: Rows, target: npt.NDArray[np.int32], domain: Domain, settings: Settings, *, stacklevel: int
-    ) -> None:
-        """Learn from records that are integers already; whatever is released goes through here."""
-        ledger = Ledger(settings.epsilon, settings.accounting)
-        if self.domain is not domain:
-            ledger.waive("the domain was inferred from the data, so it tells ranges and levels of single records.")
-        if self.random_state is not None:
-            ledger.waive("random_state was set, so whoever knows it can take the noise off the model.")
-        source = RandomSource(self.random_state)
-        for reason in ledger.waivers:
-            warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=stacklevel)
-        if settings.accounting == "paper":
-            message = (
-                "This fit is not private: accounting='paper' counts less than is spent; it is for comparison with the "
-                "paper's numbers only."
-            )
-            warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
-        layout = self._layout(domain)
+    def _learn(
+        self,
+        rows: Rows,
+        target: npt.NDArray[np.int32],
+        domain: Domain,
+        settings: Settings,
+        ledger: Ledger,
+        source: RandomSource,
+    ) -> Forest:
+        layout = target_layout(domain)
         with Threads(resolve_n_jobs(self.n_jobs)) as threads:
             structure, leaves = train(rows, target, domain, layout, settings, ledger, source, threads)
-        if ledger.total != ledger.epsilon:
-            raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
         if settings.accounting == "paper":
             means = plain_means(leaves)
         else:
             means = shrunken_means(leaves, of_classes=isinstance(domain.target, Categorical))
-        self._set_fitted(domain, ledger, Forest.of_trees(structure, self._leaf_values(means, domain), leaves.counts))
-
-    def _layout(self, domain: Domain) -> TargetLayout:
-        if isinstance(domain.target, Categorical):
-            return TargetLayout.of_classes(len(domain.target.levels))
-        return TargetLayout.of_number(TARGET_UNITS)
+        return Forest.of_trees(structure, self._leaf_values(means, domain), leaves.counts)
 
     def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
         """Turn the means of the leaves' vectors into what the forest predicts."""
         return means
 
     # -- use -----------------------------------------------------------------------------------------------------------
-
-    def _reader(self, X: Any) -> RowReader:
-        check_is_fitted(self)
-        domain = self.domain_
-        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != domain.n_features:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {domain.n_features} features "
-                "as input."
-            )
-        rows = domain.reader(X)
-        self._name_columns(X, domain, reset=False)
-        return rows
 
     def apply(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the leaf that each row reaches in each tree.
@@ -353,11 +209,6 @@ class _DiPriMe(BaseEstimator):  # type: ignore[misc]
             self.privacy_,
             self.forest_,
         )
-
-    def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Forest) -> None:
-        self.domain_ = domain
-        self.privacy_ = ledger
-        self.forest_ = forest
 
 
 class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
@@ -457,12 +308,11 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
         return self
 
     def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
-        return means[..., _class_order(domain)]
+        return means[..., sorted_classes(domain)[0]]
 
     def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Forest) -> None:
         super()._set_fitted(domain, ledger, forest)
-        levels: Sequence[Any] = domain.target.levels  # type: ignore[union-attr]
-        self.classes_ = _class_array([levels[i] for i in _class_order(domain)])
+        self.classes_ = sorted_classes(domain)[1]
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the estimated probability of each class, in the order of ``classes_``.
@@ -614,25 +464,6 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
             Within the range of the domain's target.
         """
         return self._predict_outputs(X)[:, 0]
-
-
-def _class_order(domain: Domain) -> list[int]:
-    """Return the places of the domain's classes in the order of ``classes_``: sorted, if their types compare."""
-    levels: Sequence[Any] = domain.target.levels  # type: ignore[union-attr]
-    try:
-        return sorted(range(len(levels)), key=levels.__getitem__)
-    except TypeError:
-        return list(range(len(levels)))
-
-
-def _class_array(levels: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return classes as an array of their own type, or of objects where they have no common one."""
-    kinds = {bool if isinstance(v, bool) else numbers.Real if isinstance(v, numbers.Real) else type(v) for v in levels}
-    if len(kinds) == 1 and kinds <= {bool, numbers.Real, str}:
-        return np.array(levels)
-    objects = np.empty(len(levels), dtype=object)
-    objects[:] = levels
-    return objects
 
 
 def _plain(parameter: Any) -> Any:
