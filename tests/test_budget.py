@@ -252,3 +252,24 @@ def test_ledgers_do_not_share_their_lists():
     a.waive("x")
     assert b.charges == []
     assert b.waivers == []
+
+
+def test_objections_say_why_a_total_is_no_guarantee():
+    ledger = Ledger(Fraction(1))
+    assert ledger.objections == []
+    ledger.waive("a seed was set.")
+    assert ledger.objections == ["a seed was set."]
+    assert Ledger(1, "paper", waivers=["x"]).objections == [
+        "accounting as published, which counts less than is spent.",
+        "x",
+    ]
+    ledger = Ledger(math.inf)
+    ledger.charge(Charge("leaf sums", "none", "none", math.inf))
+    assert ledger.objections == ["epsilon is infinite."]
+
+
+def test_charges_of_all_levels_are_one_group():
+    groups = [
+        Charge(what, "", "", Fraction(1)).group for what in ("splits of level 0", "splits of level 11", "leaf sums")
+    ]
+    assert groups == ["splits", "splits", "leaf sums"]

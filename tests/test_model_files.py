@@ -21,6 +21,7 @@ import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, ModelFileError, Numeric, load, merge
 from diprime.forest import READ_TOGETHER, Forest
 from diprime.model_files import MOST_BYTES, from_bytes, to_bytes
+from diprime.trees import read_tree
 
 
 def saved(model, folder):
@@ -287,6 +288,7 @@ def assert_sound_or_refused(data, path):
     assert np.isfinite(model.feature_importances_).all()
     assert model.apply(X).min() >= 0
     assert str(model.privacy_)
+    read_tree(model, 0)
     return model
 
 
@@ -396,6 +398,7 @@ def set_in(header, path, value):
         (["ledger", "epsilon"], "1e999999999", "its ledger cannot be read"),
         (["ledger", "epsilon"], "1/0", "its ledger cannot be read"),
         (["ledger", "total"], "1/4", "do not follow"),
+        (["ledger", "charges", 0, "what"], "leaves", "does not say what the leaves cost"),
         (["ledger", "private"], False, "do not follow"),
         (["ledger", "accounting"], "none", "accounting"),
         (["ledger", "waivers"], [1], "waivers"),

@@ -94,6 +94,11 @@ class Charge:
     strict_epsilon: Epsilon | None = None
 
     @property
+    def group(self) -> str:
+        """What was released, with the charges of all levels taken together."""
+        return self.what.partition(" of level ")[0]
+
+    @property
     def total(self) -> Epsilon:
         """What the releases cost together."""
         return self.epsilon * self.times if self.times else Fraction(0)
@@ -160,6 +165,11 @@ class Ledger:
         return sum((charge.total for charge in self.charges), Fraction(0))
 
     @property
+    def strict_total(self) -> Epsilon:
+        """The sum of what all releases truly cost, where their charges say so; inf if nothing bounds one of them."""
+        return sum((charge.strict_total for charge in self.charges), Fraction(0))
+
+    @property
     def objections(self) -> list[str]:
         """Why the total is not a guarantee; empty where it is one."""
         reasons = ["epsilon is infinite."] if self.total == math.inf else []
@@ -168,9 +178,10 @@ class Ledger:
         return [*reasons, *self.waivers]
 
     @property
-    def strict_total(self) -> Epsilon:
-        """The sum of what all releases truly cost, where their charges say so; inf if nothing bounds one of them."""
-        return sum((charge.strict_total for charge in self.charges), Fraction(0))
+    def strict_costs(self) -> list[str]:
+        """What releases truly cost whose charges say something else."""
+        charges = [charge for charge in self.charges if charge.strict_epsilon is not None]
+        return [f"Strict accounting: {c.what} cost epsilon = {_text(c.strict_total)}." for c in charges]
 
     @property
     def is_private(self) -> bool:
@@ -254,11 +265,7 @@ class Ledger:
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
         notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
-        notes += [
-            f"Strict accounting: {c.what} cost epsilon = {_text(c.strict_total)}."
-            for c in self.charges
-            if c.strict_epsilon is not None
-        ]
+        notes += self.strict_costs
         text = "\n".join([head, "", *lines, "", *notes])
         return "\n\n".join([text, *(f"Model {i} of {len(self.merged)}. {m}" for i, m in enumerate(self.merged, 1))])
 

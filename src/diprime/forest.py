@@ -121,6 +121,11 @@ class Forest:
         sizes = np.maximum(self.tree_counts, 1.0)
         return np.asarray(sizes / sizes.sum())
 
+    @property
+    def weighted_values(self) -> Floats:
+        """What each leaf adds to a prediction."""
+        return np.asarray(self.values * np.repeat(self.tree_weights, 1 << self.depths)[:, None])
+
     def apply(self, rows: Rows, threads: Threads) -> npt.NDArray[np.int32]:
         """Return the leaf, from the left, that each row reaches in each tree."""
         leaves = np.empty((rows.n_rows, self.n_trees), dtype=np.int32)
@@ -136,7 +141,7 @@ class Forest:
     def _predict_blocks(self, rows: Rows, threads: Threads, write: Callable[[int, int, Floats], None]) -> None:
         """Call ``write(begin, end, means)`` on all rows with the mean of the leaf estimates, weighted by tree."""
         first_splits, first_leaves = self.first_splits, self.first_leaves
-        values = self.values * np.repeat(self.tree_weights, np.diff(first_leaves))[:, None]
+        values = self.weighted_values
         arrays = (self.depths, first_splits, first_leaves, self.features)
 
         def write_means(begin: int, end: int, predict: Callable[[npt.NDArray[np.int32], Floats], None]) -> None:

@@ -44,19 +44,19 @@ def charge_leaves(ledger: Ledger, layout: TargetLayout, epsilon: Epsilon, compos
     ledger.charge(Charge(LEAF_SUMS, "discrete Laplace", bound, epsilon, times, composition))
 
 
-def charged_noise_variance(ledger: Ledger, units: int) -> float:
+def charged_noise_variance(ledger: Ledger, layout: TargetLayout) -> float:
     """Return the variance of the noise in the leaf sums that a ledger charged, in units of one record.
 
     Of merged models, whose trees the ledger does not tell apart, it is the largest.
     """
     if ledger.merged:
-        return max(charged_noise_variance(part, units) for part in ledger.merged)
+        return max(charged_noise_variance(part, layout) for part in ledger.merged)
     epsilon = next(charge.epsilon for charge in ledger.charges if charge.what == LEAF_SUMS)
-    return _noise_variance(epsilon, units)
+    return _noise_variance(epsilon, layout)
 
 
-def _noise_variance(epsilon: Epsilon, units: int) -> float:
-    return laplace_variance(epsilon, units) / units**2
+def _noise_variance(epsilon: Epsilon, layout: TargetLayout) -> float:
+    return laplace_variance(epsilon, layout.units) / layout.units**2
 
 
 def mean_variance(noise_variance: Floats | float, means: Floats, counts: Floats, n_outputs: int) -> Floats:
@@ -87,7 +87,7 @@ def release(
     if exact_counts:
         noisy[..., 0] = sums.sum(axis=-1) - noisy[..., 1]
     scaled = noisy / layout.units
-    return LeafSums(scaled, scaled.sum(axis=-1), _noise_variance(epsilon, layout.units))
+    return LeafSums(scaled, scaled.sum(axis=-1), _noise_variance(epsilon, layout))
 
 
 def plain_means(leaves: LeafSums) -> Floats:

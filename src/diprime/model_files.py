@@ -36,6 +36,7 @@ from diprime.domain import Categorical, Domain
 from diprime.domain_features import bounds
 from diprime.domain_files import parse_json
 from diprime.forest import Forest
+from diprime.leaves import LEAF_SUMS
 from diprime.version import __version__
 from diprime.whole_files import whole_file
 
@@ -196,9 +197,20 @@ def _read_format_1(header: dict[str, Any], body: bytes) -> ModelContent:
         domain,
         header["domain_inferred"],
         header["columns_named"],
-        _within("ledger", Ledger.from_dict, header["ledger"]),
+        _within("ledger", _read_ledger, header["ledger"]),
         forest,
     )
+
+
+def _read_ledger(content: Any) -> Ledger:
+    ledger = Ledger.from_dict(content)
+    unread = [ledger]
+    while unread:
+        part = unread.pop()
+        unread += part.merged
+        if not part.merged and not any(charge.what == LEAF_SUMS and charge.epsilon > 0 for charge in part.charges):
+            raise ValueError("it does not say what the leaves cost.")
+    return ledger
 
 
 _READERS: dict[int, Callable[[dict[str, Any], bytes], ModelContent]] = {1: _read_format_1}

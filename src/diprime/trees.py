@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from diprime.domain import MISSING, OTHER, TARGET_UNITS, Categorical, Domain, Numeric
+from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain_codes import BUCKETS
 from diprime.domain_features import Feature, bounds
+from diprime.estimator_base import target_layout
+from diprime.forest import Forest
 from diprime.leaves import charged_noise_variance, mean_variance
 from diprime.splitters import Regions, read_threshold_mask
 
@@ -55,6 +57,15 @@ class Tree:
     value_noise: Floats
 
 
+def fitted_forest(model: Any) -> Forest:
+    """Return the forest of a fitted DiPriMe estimator; refuse anything else."""
+    check_is_fitted(model)
+    if not isinstance(getattr(model, "forest_", None), Forest):
+        raise TypeError(f"This needs a DiPriMeClassifier or a DiPriMeRegressor, got a {type(model).__name__}.")
+    forest: Forest = model.forest_
+    return forest
+
+
 def read_tree(model: Any, index: int, max_depth: int | None = None) -> Tree:
     """Return a tree of a fitted model, or its upper levels.
 
@@ -85,8 +96,7 @@ def read_tree(model: Any, index: int, max_depth: int | None = None) -> Tree:
     >>> tree.values.round(1).tolist()
     [[0.5], [0.0], [1.0]]
     """
-    check_is_fitted(model)
-    forest, domain = model.forest_, model.domain_
+    forest, domain = fitted_forest(model), model.domain_
     if not 0 <= index < forest.n_trees:
         raise ValueError(f"There is no tree {index}: this model has trees 0 to {forest.n_trees - 1}.")
     whole = int(forest.depths[index])
@@ -132,8 +142,9 @@ def _noise(model: Any, counts: Floats, values: Floats, leaves_below: Floats) -> 
     """Return the standard deviations of the noise in counts and in means."""
     target = model.domain_.target
     of_classes = isinstance(target, Categorical)
-    variance = leaves_below * charged_noise_variance(model.privacy_, 1 if of_classes else TARGET_UNITS)
-    n_outputs = values.shape[1] if of_classes else 2
+    layout = target_layout(model.domain_)
+    variance = leaves_below * charged_noise_variance(model.privacy_, layout)
+    n_outputs = layout.n_outputs
     low, high = (0.0, 1.0) if of_classes else bounds(target)
     means = (values - low) / (high - low)
     some = np.maximum(counts, 1.0)

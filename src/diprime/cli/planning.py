@@ -15,7 +15,8 @@ from sklearn.metrics import accuracy_score, r2_score
 from diprime import DiPriMeClassifier, DiPriMeRegressor
 from diprime.budget import Ledger
 from diprime.cli.data_files import level_column
-from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric
+from diprime.domain import Categorical, Domain, Numeric
+from diprime.estimator_base import target_layout
 from diprime.leaves import charged_noise_variance
 
 INFORMATIVE_FEATURES = 5
@@ -86,13 +87,12 @@ def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance:
             scores.append([r2_score(right, predicted) for predicted in forests] + [0.0])
         advance(1 / repeats)
     private, without_noise, best_guess = np.mean(scores, axis=0).tolist()
-    units = 1 if of_classes else TARGET_UNITS
     return Plan(
         n_trees,
         depth,
         model.privacy_,
         n_rows / (n_trees * 2**depth),
-        math.sqrt(charged_noise_variance(model.privacy_, units)),
+        math.sqrt(charged_noise_variance(model.privacy_, target_layout(domain))),
         "accuracy" if of_classes else "R²",
         private,
         without_noise,

@@ -22,8 +22,8 @@ const ofClasses = forest.classes !== null;
 const level = (node) => Math.floor(Math.log2(node + 1));
 const isSplit = (node) => 2 * node + 2 < tree.counts.length && tree.features[node] !== null;
 const records = (node) => {
-  const count = Math.round(tree.counts[node]).toLocaleString("en");
-  return `${count} ± ${number(tree.countNoise[level(node)], 2)} records`;
+  const noise = tree.countNoise[level(node)];
+  return `${number(Math.round(tree.counts[node]), 21)} ± ${number(noise < 0.01 ? 0 : noise, 2)} records`;
 };
 const noise = (node) => `± ${ofClasses ? percent(tree.valueNoise[node]) : number(tree.valueNoise[node], 2)}`;
 
@@ -98,7 +98,12 @@ function close(item) {
   item.setAttribute("aria-expanded", "false");
 }
 
-const toggle = (item) => (isOpen(item) ? close(item) : open(item));
+function openInSight(item) {
+  open(item);
+  children(item).reverse().forEach((child) => child.scrollIntoView({ block: "nearest", inline: "nearest" }));
+}
+
+const toggle = (item) => (isOpen(item) ? close(item) : openInSight(item));
 
 function openDown(item, levels) {
   if (levels <= 0) return;
@@ -161,7 +166,7 @@ function moveTo(item) {
 const KEYS = {
   ArrowDown: (item) => moveTo(visible()[visible().indexOf(item) + 1]),
   ArrowUp: (item) => moveTo(visible()[visible().indexOf(item) - 1]),
-  ArrowRight: (item) => (isOpen(item) ? moveTo(children(item)[0]) : open(item)),
+  ArrowRight: (item) => (isOpen(item) ? moveTo(children(item)[0]) : openInSight(item)),
   ArrowLeft: (item) => (isOpen(item) ? close(item) : moveTo(item.parentElement.closest("li"))),
   Home: () => moveTo(visible()[0]),
   End: () => moveTo(visible().at(-1)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence, Set
 from xml.etree import ElementTree
 
 Element = ElementTree.Element
@@ -32,10 +32,10 @@ def tag(name: str, /, *children: Child, **attributes: object) -> Element:
     return element
 
 
-def table(head: list[str], rows: list[list[Child]], *, numeric: set[int] = frozenset()) -> Element:  # type: ignore[assignment]
+def table(head: Sequence[Child], rows: Sequence[Sequence[Child]], *, numeric: Set[int] = frozenset()) -> Element:
     """Return a table; the columns in ``numeric`` are aligned as numbers."""
 
-    def cells(kind: str, row: list[Any]) -> Element:
+    def cells(kind: str, row: Sequence[Child]) -> Element:
         return tag("tr", *(tag(kind, cell, class_="number" if i in numeric else "text") for i, cell in enumerate(row)))
 
     body = tag("tbody", *(cells("td", row) for row in rows))
@@ -44,7 +44,7 @@ def table(head: list[str], rows: list[list[Child]], *, numeric: set[int] = froze
 
 def json_script(identifier: str, data: object) -> Element:
     """Return an element that holds data for scripts: no ``<`` in it could end it early."""
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return tag("script", text, id=identifier, type="application/json")
 
 

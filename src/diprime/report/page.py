@@ -7,10 +7,9 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from diprime.report.html import tag, to_html
 from diprime.report.sections import cite, explorer, importances, ledger, model_card, promise, verdict
+from diprime.trees import fitted_forest
 
 
 def render(model: Any) -> str:
@@ -39,7 +38,7 @@ def render(model: Any) -> str:
     >>> page.startswith("<!doctype html>"), "https://" in page
     (True, False)
     """
-    check_is_fitted(model)
+    fitted_forest(model)
     style, script = (_asset(name) for name in ("style.css", "explore.js"))
     # Only this style and this script run, by their hashes; no other element may load or send anything.
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:"

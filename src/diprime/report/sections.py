@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -71,8 +72,8 @@ def promise(model: Any) -> Element:
         conditional,
         tag(
             "p",
-            "Had one record been left out of the data, or one more been in it, almost the same models could have come "
-            "out: no result would have become more than ",
+            "Had one record been left out of the data, or one more been in it, the same models could have come out, "
+            "with chances that differ little: no result would have become more than ",
             tag("strong", _times(epsilon)),
             f" (e^ε, ε = {_number(epsilon)}) as likely, or as unlikely. That bounds what anybody can learn about a "
             "person from this model, whatever they know besides and whatever they compute from it.",
@@ -118,9 +119,9 @@ def ledger(model: Any) -> Element:
 
 def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
     finite = ledger.total != math.inf
-    groups = list(dict.fromkeys(_group(charge.what) for charge in ledger.charges))
+    groups = list(dict.fromkeys(charge.group for charge in ledger.charges))
     parts = [_budget_chart(ledger, groups, of_what)] if finite else []
-    rows: list[list[Child]] = [
+    rows: list[Sequence[Child]] = [
         [
             charge.what,
             charge.mechanism,
@@ -134,13 +135,12 @@ def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
     ]
     total = [tag("strong", text) for text in ("total", "", "", "", "", _number(ledger.total), _exact(ledger.total))]
     parts.append(
-        table(
-            ["release", "mechanism", "bound", "ε", "times", "cost", "exactly"], [*rows, [*total]], numeric={3, 4, 5, 6}
-        )
+        table(["release", "mechanism", "bound", "ε", "times", "cost", "exactly"], [*rows, total], numeric={3, 4, 5, 6})
     )
     reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
     parts += [tag("p", f"Why no more adds up: {reason}.", class_="note") for reason in reasons]
     parts += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
+    parts += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
     for i, part in enumerate(ledger.merged, 1):
         name = f"model {i} of {len(ledger.merged)}"
         parts += [tag("h3", name[0].upper() + name[1:]), *_one_ledger(part, name)]
@@ -153,12 +153,12 @@ def _budget_chart(ledger: Ledger, groups: list[str], of_what: str) -> Element:
     widths = [float(100 * charge.total / total) for charge in ledger.charges]
     bars = []
     for charge, width, end in zip(ledger.charges, widths, accumulate(widths), strict=True):
-        colour = groups.index(_group(charge.what)) % N_COLOURS
+        colour = groups.index(charge.group) % N_COLOURS
         text = f"{charge.what}: ε = {_number(charge.total)}, {_percent(width / 100)}"
         rectangle = tag("rect", tag("title", text), x=f"{end - width:.4f}%", width=f"{width:.4f}%", height="100%")
         rectangle.set("class", f"fill-{colour}")
         bars.append(rectangle)
-    spent = {g: sum(c.total for c in ledger.charges if _group(c.what) == g) for g in groups}
+    spent = {g: sum(c.total for c in ledger.charges if c.group == g) for g in groups}
     legend = [
         tag(
             "li",
@@ -181,7 +181,7 @@ def importances(model: Any) -> Element:
     order = sorted(range(len(shares)), key=lambda j: (-shares[j], j))
     names = model.domain_.names
     largest = max(float(shares.max()), 1e-12)
-    rows: list[list[Child]] = []
+    rows: list[Sequence[Child]] = []
     for j in order:
         bar = tag("rect", width=f"{100 * shares[j] / largest:.3f}%", height="100%", class_="fill-0")
         rows.append([shortened(names[j]), tag("svg", bar, class_="bar", aria_hidden="true"), _percent(shares[j])])
@@ -218,7 +218,7 @@ def explorer(model: Any) -> Element:
                 "weight": _rounded(weight),
                 "features": tree.features,
                 "conditions": tree.conditions,
-                "counts": [_rounded(c) for c in tree.counts.tolist()],
+                "counts": [round(c, 1) for c in tree.counts.tolist()],
                 "countNoise": [_rounded(tree.count_noise[2**level - 1]) for level in range(tree.depth + 1)],
                 "values": [[_rounded(v) for v in row] for row in tree.values.tolist()],
                 "valueNoise": [_rounded(v) for v in tree.value_noise.tolist()],
@@ -226,7 +226,7 @@ def explorer(model: Any) -> Element:
             for tree, weight in zip(trees, model.forest_.tree_weights.tolist(), strict=False)
         ],
     }
-    drawn = f"All {n_trees} trees" if n_trees > 1 else "The tree"
+    drawn = f"The {n_trees} trees" if n_trees > 1 else "The tree"
     if len(trees) < n_trees:
         drawn = f"The first {len(trees)} of {n_trees} trees, as many as this page can hold,"
     return _section(
@@ -236,8 +236,10 @@ def explorer(model: Any) -> Element:
             "p",
             f"{drawn} can be opened here: click a node, or move with the arrow keys and open with Enter. Numbers of "
             "records are as released; ± is the standard deviation of their noise. The noise of an estimate is that of "
-            "the node's own mean; estimates were drawn towards their parents by as much as the noise deserves, so their "
-            "error is smaller.",
+            "the node's own mean.",
+            " Estimates were drawn towards their parents as the noise deserves, so their error is smaller."
+            if model.privacy_.accounting == "strict"
+            else None,
         ),
         tag(
             "div",
@@ -272,17 +274,18 @@ def _drawn_trees(model: Any) -> list[Tree]:
 def model_card(model: Any) -> Element:
     """Return what the model is, what it was told, and what it is for."""
     domain, forest, parameters = model.domain_, model.forest_, model.get_params(deep=False)
+    declared = not isinstance(model.domain, str)
     depths = sorted(set(forest.depths.tolist()))
     facts = [
         ("predicts", feature_text(domain.target)),
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
         ("records", f"{_listed_counts(forest.tree_counts.tolist())} (a tree, as released)"),
         ("features", str(domain.n_features)),
-        *((name, _parameter(value)) for name, value in parameters.items() if name in SHOWN_PARAMETERS),
+        *((name, str(parameters[name])) for name in SHOWN_PARAMETERS),
     ]
     if model.random_state is not None:
         facts.append(("random_state", "set; not shown here"))
-    rows: list[list[Child]] = [[shortened(name), feature_text(f)] for name, f in domain.features.items()]
+    rows: list[Sequence[Child]] = [[shortened(name), feature_text(f)] for name, f in domain.features.items()]
     return _section(
         "card",
         "Model card",
@@ -293,12 +296,12 @@ def model_card(model: Any) -> Element:
             "page says nothing about accuracy: measure it on data that may be looked at, and mind that groups with "
             "few records suffer most from noise.",
         ),
-        tag("h3", "What was declared public"),
+        tag("h3", "What was declared public") if declared else tag("h3", "What was read from the data", class_="bad"),
         table(["feature", "values"], rows),
         tag(
             "p",
-            "Numbers outside their range are moved to its border; levels that are not listed, and missing values, have "
-            "a side of their own at every split.",
+            "Numbers outside their range are moved to its border; where levels that are not listed and missing values "
+            "go, every split decides.",
             class_="note",
         ),
     )
@@ -348,18 +351,9 @@ def _section(identifier: str, heading: str, *children: Child) -> Element:
     )
 
 
-def _group(what: str) -> str:
-    """Return what the charges of all levels have in common."""
-    return what.partition(" of level ")[0]
-
-
 def _listed_counts(counts: list[float]) -> str:
     shown = ", ".join(f"{count:,.0f}" for count in counts[:8])
     return f"about {shown}{f' and {len(counts) - 8} more' if len(counts) > 8 else ''}"
-
-
-def _parameter(value: object) -> str:
-    return value if isinstance(value, str) else repr(value)
 
 
 def _rounded(value: float) -> float:
