@@ -84,10 +84,13 @@ def test_names_of_persons_are_left_out(tmp_path):
 @example(0.0, 0.0)
 @example(-1e-7, 1e-9)
 @example(1e12, 1e-6)
+@example(0.0, 5e-324)
+@example(1e308, 7e307)
 @settings(deadline=None)
 def test_ranges_are_rounded_outwards(low, width):
     bottom, top = _rounded_outwards(low, low + width)
+    Numeric(bottom, top)
+    low, high = min(low, 1e300), min(low + width, 1e300)
     assert bottom <= low + 1e-9 * abs(low)
-    assert top >= low + width - 1e-9 * abs(low + width)
-    assert bottom < top
-    assert top - bottom <= 4 * width or width < 1e-3 * abs(low) or not width
+    assert top >= high - 1e-9 * abs(high)
+    assert top - bottom <= 4 * (high - low) or high - low < max(1e-3 * abs(low), 1e-300)

@@ -22,6 +22,8 @@ _HEAD = """\
 # have checked it: as long as one is left, a model fitted with this file is marked as not private.
 """
 
+_WIDEST = 1e300  # ranges of data may be as wide as floats are; ranges of features may not
+
 Task = Literal["classification", "regression"]
 
 
@@ -107,10 +109,10 @@ def unchecked_lines(text: str) -> int:
 
 def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
     """Return a range around the seen one whose ends are multiples of a power of ten: 17 to 85 gives 10 to 90."""
-    width = high - low or abs(low) or 1.0
-    digits = -math.floor(math.log10(width))
+    low, high = (min(max(end, -_WIDEST), _WIDEST) for end in (low, high))
+    width = max(high - low, 1e-9 * max(abs(low), abs(high)))
+    digits = -math.floor(math.log10(width if width > 1 / _WIDEST else 1.0))
     unit = 10.0**-digits
-    bottom, top = (
-        round(bound(end / unit) * unit, max(digits, 0)) for bound, end in ((math.floor, low), (math.ceil, high))
-    )
+    bottom = round(math.floor(low / unit) * unit, max(digits, 0))
+    top = round(math.ceil(high / unit) * unit, max(digits, 0))
     return (bottom, top) if bottom < top else (bottom, bottom + unit)
