@@ -235,11 +235,9 @@ def explorer(model: Any) -> Element:
         tag(
             "p",
             f"{drawn} can be opened here: click a node, or move with the arrow keys and open with Enter. Numbers of "
-            "records are as released; ± is the standard deviation of their noise. The noise of an estimate is that of "
-            "the node's own mean.",
-            " Estimates were drawn towards their parents as the noise deserves, so their error is smaller."
-            if model.privacy_.accounting == "strict"
-            else None,
+            "records are as released; ± is the standard deviation of their noise. After an estimate it is at most "
+            "about that: the noise of the node's own mean, before it is drawn towards its parent and, for numbers, "
+            "held to the window of the target that the ledger names.",
         ),
         tag(
             "div",
