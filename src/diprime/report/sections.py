@@ -138,7 +138,7 @@ def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
         table(["release", "mechanism", "bound", "ε", "times", "cost", "exactly"], [*rows, total], numeric={3, 4, 5, 6})
     )
     reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
-    parts += [tag("p", f"Why no more adds up: {reason}.", class_="note") for reason in reasons]
+    parts += [tag("p", f"Composition: {reason}.", class_="note") for reason in reasons]
     parts += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
     parts += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
     for i, part in enumerate(ledger.merged, 1):
