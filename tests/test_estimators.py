@@ -88,7 +88,7 @@ def fit_small(estimator):
 # -- parameters -------------------------------------------------------------------------------------------------------
 
 BAD_PARAMETERS = [
-    ("epsilon", 0, ValueError, "epsilon must be a positive number, got 0; use float('inf') for no privacy."),
+    ("epsilon", 0, ValueError, "epsilon must be a positive number, got 0; infinity means no privacy."),
     ("epsilon", -1.5, ValueError, "epsilon must be a positive number, got -1.5;"),
     ("epsilon", -math.inf, ValueError, "epsilon must be a positive number, got -inf;"),
     ("epsilon", Fraction(-1, 3), ValueError, "epsilon must be a positive number, got Fraction(-1, 3);"),

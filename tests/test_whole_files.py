@@ -1,0 +1,60 @@
+"""Files are written whole or not at all."""
+
+import os
+import stat
+
+import pytest
+
+from diprime.whole_files import whole_file
+
+
+def test_a_file_appears_only_when_it_is_complete(tmp_path):
+    place = tmp_path / "out"
+    with whole_file(place) as file:
+        file.write(b"all ")
+        assert not place.exists()
+        file.write(b"of it")
+    assert place.read_bytes() == b"all of it"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt(), SystemExit(1)])
+@pytest.mark.parametrize("before", [None, b"what was there"])
+def test_a_failure_leaves_what_was_there(tmp_path, failure, before):
+    place = tmp_path / "out"
+    if before is not None:
+        place.write_bytes(before)
+
+    def fail():
+        with whole_file(place) as file:
+            file.write(b"half of it")
+            raise failure
+
+    with pytest.raises(type(failure)):
+        fail()
+    assert os.listdir(tmp_path) == ([] if before is None else ["out"])
+    assert before is None or place.read_bytes() == before
+
+
+def test_it_has_the_usual_permissions_and_follows_links(tmp_path):
+    (tmp_path / "usual").write_bytes(b"")
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    with whole_file(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert stat.S_IMODE(target.stat().st_mode) == stat.S_IMODE((tmp_path / "usual").stat().st_mode)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device of Linux that is always full")
+def test_devices_are_written_to_and_stay_devices():
+    with pytest.raises(OSError, match=r"No space left.*/dev/full"), whole_file("/dev/full") as file:
+        file.write(b"something")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_a_folder_that_does_not_exist_is_the_usual_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere/out'"), whole_file(tmp_path / "nowhere" / "out") as file:
+        file.write(b"something")
