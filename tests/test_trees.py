@@ -1,7 +1,6 @@
 """Trees in words: conditions against the rows that meet them, sums and noise against slow ones."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from small_data import DOMAINS, METHODS, TASKS, fit, make
 
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Forest, Numeric, merge
 from diprime.baselines import DPRandomForestClassifier
+from diprime.domain import TARGET_UNITS
 from diprime.growth import Structure
 from diprime.mechanisms import laplace_variance
 from diprime.splitters import threshold_mask
@@ -143,16 +143,12 @@ def test_nodes_without_records_count_the_same():
     assert tree.value_noise.max() <= 1
 
 
-def test_the_noise_is_what_the_ledger_charged():
-    X, y = make("classification", 500)
-    model = fit("classification", X, y, epsilon=2, n_estimators=1, max_depth=2)
-    of_leaves = Fraction(2) * Fraction(2, 5)
-    tree = read_tree(model, 0)
-    leaf = math.sqrt(3 * laplace_variance(of_leaves, 1))
-    assert tree.count_noise == pytest.approx([leaf * 2] + [leaf * math.sqrt(2)] * 2 + [leaf] * 4)
-    model = fit("regression", *make("regression", 500), epsilon=2, n_estimators=1, max_depth=1)
-    deviation = math.sqrt(laplace_variance(of_leaves, 4096)) / 4096
-    assert read_tree(model, 0).count_noise[1] == pytest.approx(math.sqrt(2) * deviation)
+@pytest.mark.parametrize(("task", "n_outputs", "units"), [("classification", 3, 1), ("regression", 2, TARGET_UNITS)])
+def test_the_noise_is_what_the_ledger_charged(task, n_outputs, units):
+    model = fit(task, *make(task, 500), epsilon=2, n_estimators=1, max_depth=2)
+    (charge,) = (charge for charge in model.privacy_.charges if charge.what == "leaf sums")
+    leaf = math.sqrt(n_outputs * laplace_variance(charge.epsilon, units)) / units
+    assert read_tree(model, 0).count_noise == pytest.approx([leaf * 2] + [leaf * math.sqrt(2)] * 2 + [leaf] * 4)
 
 
 def test_the_noise_of_means_is_about_what_fits_differ_by():
@@ -162,7 +158,10 @@ def test_the_noise_of_means_is_about_what_fits_differ_by():
     with pytest.warns(match="not private"):
         trees = [
             read_tree(
-                DiPriMeRegressor(1, domain, n_estimators=1, max_depth=1, random_state=seed, n_jobs=1).fit(X, y), 0
+                DiPriMeRegressor(
+                    1, domain, method="random", n_estimators=1, max_depth=1, random_state=seed, n_jobs=1
+                ).fit(X, y),
+                0,
             )
             for seed in range(300)
         ]

@@ -43,8 +43,9 @@ class Tree:
     values : array of shape (n_nodes, n_outputs)
         The estimates: probabilities of the classes, or the number. A node's is the mean of its leaves', by counts.
     value_noise : array of shape (n_nodes,)
-        The standard deviation that the noise gives the least certain entry of the node's own mean, at most the width of
-        its range. Shrinkage towards the parent makes the error of an estimate smaller.
+        About the most that the standard deviation of an estimate's noise can be: that of the least certain entry of
+        the node's own mean, over the whole range of the target. Shrinkage towards the parent and, for numbers, the
+        window of the range that leaves are summed in make it smaller.
     """
 
     depth: int

@@ -129,7 +129,7 @@ function select(item) {
     list,
     make("p", "", `${records(node)}; ${describe(node)}.`),
     values(node),
-    make("p", "note", `Noise of the node's own mean: ${noise(node)}.`),
+    make("p", "note", `Noise of the estimate: at most about ${noise(node)}.`),
   );
 }
 

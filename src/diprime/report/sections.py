@@ -138,7 +138,7 @@ def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
         table(["release", "mechanism", "bound", "ε", "times", "cost", "exactly"], [*rows, total], numeric={3, 4, 5, 6})
     )
     reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
-    parts += [tag("p", f"Why no more adds up: {reason}.", class_="note") for reason in reasons]
+    parts += [tag("p", f"Composition: {reason}.", class_="note") for reason in reasons]
     parts += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
     parts += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
     for i, part in enumerate(ledger.merged, 1):
@@ -235,11 +235,9 @@ def explorer(model: Any) -> Element:
         tag(
             "p",
             f"{drawn} can be opened here: click a node, or move with the arrow keys and open with Enter. Numbers of "
-            "records are as released; ± is the standard deviation of their noise. The noise of an estimate is that of "
-            "the node's own mean.",
-            " Estimates were drawn towards their parents as the noise deserves, so their error is smaller."
-            if model.privacy_.accounting == "strict"
-            else None,
+            "records are as released; ± is the standard deviation of their noise. After an estimate it is at most "
+            "about that: the noise of the node's own mean, before it is drawn towards its parent and, for numbers, "
+            "held to the window of the target that the ledger names.",
         ),
         tag(
             "div",
