@@ -48,7 +48,7 @@ def test_trees_and_depth_grow_with_epsilon(rows, method):
 def test_the_range_of_depths_is_used_and_ends_later_for_many_classes():
     assert defaults.max_depth(0, Fraction(1), 1, 2) == defaults.LEAST_DEPTH
     most = [defaults.max_depth(10**8, Fraction(1), 1, n_outputs) for n_outputs in (1, 2, 3, 4, 5, 8, 1000)]
-    assert most == [defaults.MOST_DEPTH + more for more in (0, 0, 1, 1, 2, 2, 9)]
+    assert most == [defaults.MOST_DEPTH + more for more in (0, 0, 1, 1, 2, 2, 3)]
     few = {defaults.max_depth(1000, Fraction(1), 1, n_outputs) for n_outputs in (1, 2, 1000)}
     assert len(few) == 1, "classes do not make rows"
 
