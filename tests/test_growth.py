@@ -387,7 +387,7 @@ def test_the_counts_are_those_of_rows_with_a_target_and_are_released_with_noise(
 
     monkeypatch.setattr(overview, "discrete_laplace", spy)
     rows, counts = [], []
-    monkeypatch.setattr(defaults, "n_estimators", lambda _, n, __: rows.append(n) or 2)
+    monkeypatch.setattr(defaults, "n_estimators", lambda _, n, __, **___: rows.append(n) or 2)
     monkeypatch.setattr(defaults, "max_depth", lambda n, *_: rows.append(n) or 2)
     monkeypatch.setattr(defaults, "ends", lambda c, _: counts.append(c) or Fraction(0))
     fit("joint", task, auto=True, epsilon=Fraction(1, 10))
@@ -402,7 +402,7 @@ def test_the_counts_are_those_of_rows_with_a_target_and_are_released_with_noise(
     assert all(a != b for a, b in zip(noisy[0], true[0], strict=True)), "each with its own noise, at this seed"
 
 
-def test_the_window_of_splits_is_the_one_released_and_leaves_see_more(monkeypatch):
+def test_the_windows_of_splits_and_leaves_are_the_one_released_and_its_margins(monkeypatch):
     released, seen = [], []
     original = training.release_window
 
@@ -417,18 +417,21 @@ def test_the_window_of_splits_is_the_one_released_and_leaves_see_more(monkeypatc
 
     monkeypatch.setattr(training, "release_window", spy)
     monkeypatch.setattr(training, "LocalHistograms", Engine)
-    monkeypatch.setattr(defaults, "leaf_margin", lambda _: 2)
+    monkeypatch.setattr(defaults, "window_margins", lambda _: (Fraction(1, 30), 2))
     layout = TASKS["number"][1]
     for window in (Window(1500, 1600), Window(0, 4096), Window(4000, 4096)):
         released.clear()
         seen.clear()
         monkeypatch.setattr(overview, "widened", lambda *_, window=window: window)
         _, _, sums = fit("joint", "number")
-        margin = 2 * (window.high - window.low)
-        wide = Window(max(0, window.low - margin), min(4096, window.high + margin))
         assert released == [window]
-        assert seen == [(window, wide)]
-        assert (sums.low, sums.high) == (wide.low / 4096, wide.high / 4096)
+        width = window.high - window.low
+        for_splits, for_leaves = (
+            Window(max(0, window.low - margin), min(4096, window.high + margin))
+            for margin in (math.ceil(width / 30), 2 * width)
+        )
+        assert seen == [(for_splits, for_leaves)]
+        assert (sums.low, sums.high) == (for_leaves.low / 4096, for_leaves.high / 4096)
     # Nothing is released, and nothing cut off, where there is no charge for it.
     released.clear()
     seen.clear()
