@@ -122,7 +122,7 @@ def fits(sets: list[Dataset], outside: list[tuple[Dataset, str]], repeats: int) 
     every = [odd_fit(d, method, repeats, ALL) for d in sets if d.name in COMPLETE for method in RULES]
     some = [odd_fit(d, m, repeats, chosen) for d, m in outside if m in RULES for chosen in ladder(m).values()]
     repeated = [more_often(d, m, repeats) for d, m in outside if m not in RULES]
-    return [*every, *some, *repeated, *(at_the_root(d, repeats) for d in classified(sets))]
+    return [*repeated, *(at_the_root(d, repeats) for d in classified(sets)), *some, *every]
 
 
 def report(

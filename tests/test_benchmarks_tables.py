@@ -106,11 +106,11 @@ def test_claims_count_sets_where_a_mean_is_better(tmp_path):
             good += 1 if column == "strict, ε/10" else 0
             results.add(fit, [good if data.task == "regression" else 1 - good] * 10)
     text = tables.claims(sets, results, 10)
-    now, tenth = text.split("At a tenth of it")
+    now, tenth = text.split("At a tenth of it:")
     assert "is better than DP-ERT on 2 of 2 sets (credit, metro)" in now
     assert "DP-RF is better than the best of them on 2 of 2 sets" in now
-    assert "published on 2 of 2 sets (credit, metro)" in now
-    assert "published on 0 of 2 sets." in tenth
+    assert "at all of its ε, on 2 of 2 sets (credit, metro)" in now
+    assert "at all of its ε, on 0 of 2 sets." in tenth
 
 
 def test_fits_are_run_in_processes_and_kept(tmp_path, monkeypatch):
