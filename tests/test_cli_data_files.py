@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime.cli import data_files
-from diprime.cli.data_files import DataFile, InputError, level_column, read_domain, read_levels, target_column
+from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 
 YES_NO = Categorical(["no", "yes"])
@@ -72,19 +72,6 @@ def test_no_row_changes_how_another_one_is_read(tmp_path_factory, records):
     alone = [codes_of(csv(folder, f"{header}\n{line}\n"), FEATURES)[0] for line in dict.fromkeys(lines)]
     by_line = dict(zip(dict.fromkeys(lines), alone, strict=True))
     assert together == [by_line[line] for line in lines]
-
-
-@pytest.mark.parametrize("levels", [("a", "other", "other_"), (1, "a", True * 2), (0.5, 3)])
-def test_level_columns_have_places_for_the_missing_and_the_unlisted(levels):
-    column = level_column("c", np.array([2 if len(levels) > 2 else 1, -1, -2, 0]), levels)
-    codes = Domain({"c": Categorical(levels)}, YES_NO).encode(column.to_frame())[:, 0]
-    assert codes.tolist() == [len(levels) - 1, OTHER, MISSING, 0]
-
-
-def test_only_levels_that_occur_cost_time_but_all_are_known():
-    column = read_levels(pl.Series("c", ["b", None, "z"]), ("a", "b"))
-    assert column.dtype == pl.Enum(["a", "b", "other"])
-    assert column.to_list() == ["b", None, "other"]
 
 
 def test_batches_cover_the_file_in_order(tmp_path, monkeypatch):
