@@ -133,6 +133,7 @@ def test_the_separator_is_read_from_the_header(tmp_path, separator):
     [
         (b"", "is empty"),
         (b"\n\n", "is empty"),
+        (b"PK\x03\x04 a spreadsheet", "is compressed, or a spreadsheet"),
         (b"a,b\n1,2,3\n", "more fields than the header"),
         (b"a,b\n\xff\xfe,2\n", "not UTF-8"),
         (b'a,b\n"1,2\n', "quote is not closed"),

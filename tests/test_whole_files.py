@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -53,6 +55,12 @@ def test_devices_are_written_to_and_stay_devices():
     with pytest.raises(OSError, match=r"No space left.*/dev/full"), whole_file("/dev/full") as file:
         file.write(b"something")
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a name for standard output")
+def test_a_pipe_is_written_to():
+    program = "from diprime.whole_files import whole_file\nwith whole_file('/dev/stdout') as file: file.write(b'hello')"
+    assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True).stdout == b"hello"
 
 
 def test_a_folder_that_does_not_exist_is_the_usual_error(tmp_path):

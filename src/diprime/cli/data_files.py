@@ -23,6 +23,7 @@ PARQUET_ROWS = 100_000
 Advance = Callable[[float], None]
 
 _PARQUET = b"PAR1"
+_COMPRESSED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")  # gzip, zip and zstd
 
 
 class InputError(ValueError):
@@ -53,6 +54,8 @@ class DataFile:
             header = file.readline(BLOCK_BYTES)
         if not header.strip():
             raise InputError(f"{path} is empty; give a CSV file with a header, or a Parquet file.")
+        if header.startswith(_COMPRESSED):
+            raise InputError(f"{path} is compressed, or a spreadsheet; unpack it, or save it as CSV.")
         self.is_text = not header.startswith(_PARQUET)
         self._header_bytes = len(header)
         self._header = header.removeprefix(codecs.BOM_UTF8).rstrip() + b"\n"
