@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
@@ -318,11 +319,25 @@ def test_bad_data_write_nothing(folder, tmp_path, edit, reason):
     assert sorted(os.listdir(tmp_path)) == ["bad.csv", "kept"]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device of Linux that is always full")
-def test_a_full_disk_is_one_sentence(folder):
+@contextmanager
+def no_file_larger_than(n_bytes):
+    """Make the disk as good as full, with an error of the operating system."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(folder, tmp_path):
     data, domain, model = folder / "people.csv", folder / "domain.toml", folder / "model.diprime"
     for command in (("fit", data, "-d", domain, "-e", 1), ("predict", model, data), ("report", model)):
-        assert "/dev/full: No space left on device" in refused(*command, "-o", "/dev/full")
+        with no_file_larger_than(1000):
+            said = refused(*command, "-o", tmp_path / "out")
+        assert said == f"diprime: {tmp_path / 'out'}: File too large.\n"
+        assert os.listdir(tmp_path) == []
 
 
 # As processes --------------------------------------------------------------------------------------------------------

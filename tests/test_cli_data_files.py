@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime.cli import data_files
-from diprime.cli.data_files import DataFile, InputError, level_column, read_domain, read_levels, target_column
+from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 
 YES_NO = Categorical(["no", "yes"])
@@ -74,19 +74,6 @@ def test_no_row_changes_how_another_one_is_read(tmp_path_factory, records):
     assert together == [by_line[line] for line in lines]
 
 
-@pytest.mark.parametrize("levels", [("a", "other", "other_"), (1, "a", True * 2), (0.5, 3)])
-def test_level_columns_have_places_for_the_missing_and_the_unlisted(levels):
-    column = level_column("c", np.array([2 if len(levels) > 2 else 1, -1, -2, 0]), levels)
-    codes = Domain({"c": Categorical(levels)}, YES_NO).encode(column.to_frame())[:, 0]
-    assert codes.tolist() == [len(levels) - 1, OTHER, MISSING, 0]
-
-
-def test_only_levels_that_occur_cost_time_but_all_are_known():
-    column = read_levels(pl.Series("c", ["b", None, "z"]), ("a", "b"))
-    assert column.dtype == pl.Enum(["a", "b", "other"])
-    assert column.to_list() == ["b", None, "other"]
-
-
 def test_batches_cover_the_file_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 3000)
     monkeypatch.setattr(data_files, "PARQUET_ROWS", 1000)
@@ -146,6 +133,7 @@ def test_the_separator_is_read_from_the_header(tmp_path, separator):
     [
         (b"", "is empty"),
         (b"\n\n", "is empty"),
+        (b"PK\x03\x04 a spreadsheet", "is compressed, or a spreadsheet"),
         (b"a,b\n1,2,3\n", "more fields than the header"),
         (b"a,b\n\xff\xfe,2\n", "not UTF-8"),
         (b'a,b\n"1,2\n', "quote is not closed"),

@@ -1,7 +1,11 @@
 """Files are written whole or not at all."""
 
+import errno
 import os
 import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -48,11 +52,34 @@ def test_it_has_the_usual_permissions_and_follows_links(tmp_path):
     assert stat.S_IMODE(target.stat().st_mode) == stat.S_IMODE((tmp_path / "usual").stat().st_mode)
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device of Linux that is always full")
-def test_devices_are_written_to_and_stay_devices():
-    with pytest.raises(OSError, match=r"No space left.*/dev/full"), whole_file("/dev/full") as file:
-        file.write(b"something")
-    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as reader:
+        read = reader.submit(pipe.read_bytes)
+        with whole_file(pipe) as file:
+            file.write(b"hello")
+        assert read.result() == b"hello"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a name for standard output")
+def test_standard_output_is_written_to_by_name():
+    program = "from diprime.whole_files import whole_file\nwith whole_file('/dev/stdout') as file: file.write(b'hello')"
+    assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True).stdout == b"hello"
+
+
+def test_a_full_disk_is_named_by_the_file_that_did_not_fit(tmp_path):
+    def fill():
+        with whole_file(tmp_path / "out") as file:
+            file.write(b"half of it")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match=r"No space left on device: .*out'"):
+        fill()
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_folder_that_does_not_exist_is_the_usual_error(tmp_path):

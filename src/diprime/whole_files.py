@@ -30,11 +30,12 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ...     place.read_text()
     'hello'
     """
+    given = Path(path)
     place = Path(os.path.realpath(path))
     partial = place.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        if place.exists() and not place.is_file():
-            with place.open("wb") as direct:
+        if given.exists() and not given.is_file():
+            with given.open("wb") as direct:
                 yield direct
         else:
             with partial.open("xb") as file:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from diprime.cli.data_files import Advance, DataFile, read_levels, read_numbers
+from diprime.cli.data_files import Advance, DataFile
+from diprime.cli.text_values import read_levels, read_numbers
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 
 

@@ -8,7 +8,8 @@ from typing import Literal
 
 import polars as pl
 
-from diprime.cli.data_files import MISSING_WORDS, Advance, DataFile, InputError, read_numbers
+from diprime.cli.data_files import Advance, DataFile, InputError
+from diprime.cli.text_values import MISSING_WORDS, read_numbers
 from diprime.domain import Categorical, Domain, Numeric
 
 REMARK = "# check: this must be public knowledge"

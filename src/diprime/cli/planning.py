@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from diprime import DiPriMeClassifier, DiPriMeRegressor
 from diprime.budget import Ledger
-from diprime.cli.data_files import level_column
+from diprime.cli.text_values import level_column
 from diprime.domain import Categorical, Domain, Numeric
 from diprime.estimator_base import target_layout
 from diprime.leaves import charged_noise_variance
