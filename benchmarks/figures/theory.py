@@ -49,8 +49,8 @@ def simulated_accuracy(labels: npt.NDArray[np.int64], k: int, epsilon: float, se
     correct = 0.0
     for part in (labels[:k], labels[k:]):
         counts = np.bincount(part, minlength=2)
-        leaves = release(np.tile(counts, (N_DRAWS, 1, 1)), layout, layout.whole, Fraction(str(epsilon)), RandomSource(seed),
-                         exact_counts=False)  # fmt: skip
+        sums, share = np.tile(counts, (N_DRAWS, 1, 1)), Fraction(str(epsilon))
+        leaves = release(sums, layout, layout.whole, share, RandomSource(seed), exact_counts=False)
         noisy = np.maximum(leaves.sums[:, 0], 0)
         right = np.where(noisy[:, 0] == noisy[:, 1], counts.sum() / 2, counts[noisy.argmax(axis=1)])
         correct += right.mean()
