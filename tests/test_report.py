@@ -14,6 +14,7 @@ from small_data import DOMAINS, TASKS, fit, make
 import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, merge
 from diprime.report import render, sections
+from diprime.trees import read_tree
 
 HOSTILE = ("</script><script>document.title = 'hacked'</script>", "\"'><img src=x onerror=\"document.title='hacked'\">")
 
@@ -296,10 +297,32 @@ def test_trees_are_chosen_and_opened_as_a_whole(browser, tmp_path):
     browser.run("picker.selectedIndex = 2; picker.dispatchEvent(new Event('change'))")
     assert browser.run("return tree === forest.trees[2]")
     browser.run("document.getElementById('open-all').click()")
-    splits = sum(feature is not None for feature in Page(render(model)).forest["trees"][2]["features"])
-    assert len(nodes(browser)) == 2 * splits + 1
+    features = read_tree(model, 2).features
+
+    def splits(node):  # itself, or further below where it hands all its records on
+        return 2 * node + 2 < len(features) and (
+            features[node] is not None or splits(2 * node + 1) or splits(2 * node + 2)
+        )
+
+    def below(node):
+        return [node, *below(2 * node + 1), *below(2 * node + 2)] if splits(node) else [node]
+
+    assert nodes(browser) == below(0)
     browser.run("document.getElementById('close-all').click()")
     assert len(nodes(browser)) == 7
+
+
+def test_a_node_that_splits_nothing_can_still_be_opened(browser, tmp_path):
+    model = fit("classification", *make("classification", 500), n_estimators=1, max_depth=3)
+    model.forest_.masks[1] = 0  # the left child of the root hands all its records on to its own left child
+    model.forest_.features[1] = 0
+    browser.open(written(tmp_path, model))
+    assert nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
+    boxes = {
+        node: browser.run(f"return canvas.querySelector('[data-node=\"{node}\"] > .node').innerText") for node in (1, 3)
+    }
+    assert "splits nothing" in boxes[1]
+    assert boxes[3].startswith("every record")
 
 
 def test_it_suits_screens_and_paper(browser, tmp_path, models):

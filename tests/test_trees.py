@@ -76,6 +76,12 @@ def test_what_cannot_come_any_more_is_not_said():
     assert found[4:] == ["sex is M", "sex is not M"]
 
 
+def test_a_threshold_above_all_that_can_come_splits_nothing_or_off_what_is_missing():
+    # On the left of the root ages are below 37, missing ones among them.
+    for missing_right, sides in ((False, ["every record", "no record"]), (True, ["age is known", "age is missing"])):
+        assert conditions([0, 0, 1], [above(36, False), above(36, missing_right), codes_right(1)])[2:4] == sides
+
+
 def test_a_node_with_nothing_left_to_split_says_so():
     tree = read_tree(model_of([0, 0, 1], [above(36, False), codes_right(), codes_right(1)]), 0)
     assert tree.features == ["age", None, "sex", None, None, None, None]

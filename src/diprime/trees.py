@@ -35,7 +35,8 @@ class Tree:
     levels_below : int
         Levels of splits below them that are not.
     features : list of str or None, one for each node
-        The feature that the node splits on; None at leaves, and where nothing was left to split.
+        The feature that the node splits on; None at leaves, and where all records go on to the left child, because
+        nothing was left to split or no split was the choice.
     conditions : list of str, one for each node
         What brings a row here from the parent; empty at the root.
     counts, count_noise : arrays of shape (n_nodes,)
@@ -173,8 +174,10 @@ def _in_words(
             name = shortened(domain.names[j])
             feature = domain.features[domain.names[j]]
             if isinstance(feature, Numeric):
-                missing = bool(regions.missing[node, j])
-                sides = _sides_of_number(name, feature, int(thresholds[split]), bool(missing_right[split]), missing)
+                highest, missing = int(regions.high[node, j]), bool(regions.missing[node, j])
+                sides = _sides_of_number(
+                    name, feature, int(thresholds[split]), bool(missing_right[split]), highest, missing
+                )
             else:
                 allowed = regions.allowed[node, regions.categorical_index[j]]
                 sides = _sides_of_levels(name, feature.levels, np.unpackbits(allowed, bitorder="little"), rights[split])
@@ -185,9 +188,9 @@ def _in_words(
 
 
 def _sides_of_number(
-    name: str, feature: Numeric, threshold: int, missing_right: bool, missing: bool
+    name: str, feature: Numeric, threshold: int, missing_right: bool, highest: int, missing: bool
 ) -> tuple[str, str] | None:
-    if threshold >= len(feature.thresholds):
+    if threshold >= highest:
         return (f"{name} is known", f"{name} is missing") if missing_right else None
     limit = threshold_texts(feature)[threshold]
     aside = " or missing" if missing else ""

@@ -20,7 +20,10 @@ const number = (value, digits = 4) => value.toLocaleString("en", { maximumSignif
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const ofClasses = forest.classes !== null;
 const level = (node) => Math.floor(Math.log2(node + 1));
-const isSplit = (node) => 2 * node + 2 < tree.counts.length && tree.features[node] !== null;
+const hasChildren = (node) => 2 * node + 2 < tree.counts.length;
+/** Whether there is anything to see below: a node may hand all its records on to a child that splits them. */
+const splits = (node) =>
+  hasChildren(node) && (tree.features[node] !== null || splits(2 * node + 1) || splits(2 * node + 2));
 const records = (node) => {
   const noise = tree.countNoise[level(node)];
   return `${number(Math.round(tree.counts[node]), 21)} ± ${number(noise < 0.01 ? 0 : noise, 2)} records`;
@@ -49,8 +52,7 @@ function strip(node) {
 }
 
 function describe(node) {
-  if (isSplit(node)) return `splits on ${tree.features[node]}`;
-  if (level(node) < tree.depth) return "nothing left to split";
+  if (hasChildren(node)) return tree.features[node] === null ? "splits nothing" : `splits on ${tree.features[node]}`;
   return tree.below ? `${tree.below} more levels, not drawn` : "leaf";
 }
 
@@ -60,7 +62,7 @@ function makeItem(node) {
   item.setAttribute("role", "treeitem");
   item.setAttribute("aria-label", `${condition}: ${estimate(node)}, ${records(node)}, ${describe(node)}`);
   item.setAttribute("aria-selected", "false");
-  if (isSplit(node)) item.setAttribute("aria-expanded", "false");
+  if (splits(node)) item.setAttribute("aria-expanded", "false");
   item.dataset.node = node;
   item.tabIndex = -1;
   const box = make("div", "node");
