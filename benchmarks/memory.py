@@ -1,4 +1,4 @@
-"""Memory and time of ``diprime fit`` and ``diprime predict`` on CSV files: ``python -m benchmarks.memory``.
+"""Memory of ``diprime fit`` and ``diprime predict`` on CSV files: ``python -m benchmarks.memory``.
 
 Each command is a process of its own, whose peak of resident memory the operating system reports. What is left when a
 process on a file of few rows is taken off is what the rows cost.
@@ -12,7 +12,6 @@ import platform
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -46,15 +45,14 @@ def write_data(path: Path, n_rows: int) -> None:
             pl.DataFrame(columns).write_csv(file, include_header=start == 0)
 
 
-def measure(*arguments: object) -> tuple[float, float]:
-    """Run a command and return its seconds and its peak of resident memory in MiB."""
-    start = time.perf_counter()
+def peak_of(*arguments: object) -> float:
+    """Run a command and return its peak of resident memory in MiB."""
     command = [sys.executable, "-m", "diprime", *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise RuntimeError(f"{' '.join(command)} failed.")
-    return time.perf_counter() - start, usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def main() -> None:
@@ -70,10 +68,9 @@ def main() -> None:
             data = place / "data.csv"
             write_data(data, n_rows)
             size = data.stat().st_size / 2**20
-            fit = measure("fit", data, "-d", place / "domain.toml", "-e", 1, "-o", place / "model.diprime")
-            predict = measure("predict", place / "model.diprime", data, "-o", place / "out.csv")
-            cells = [f"{n_rows:,}", f"{size:,.0f}", *(f"{value:,.0f}" for pair in (fit, predict) for value in pair)]
-            lines.append(f"| {' | '.join(cells)} |")
+            fit = peak_of("fit", data, "-d", place / "domain.toml", "-e", 1, "-o", place / "model.diprime")
+            predict = peak_of("predict", place / "model.diprime", data, "-o", place / "out.csv")
+            lines.append(f"| {n_rows:,} | {size:,.0f} | {fit:,.0f} | {predict:,.0f} |")
     report = "\n".join(
         [
             "# Memory",
@@ -82,8 +79,8 @@ def main() -> None:
             f"{len(os.sched_getaffinity(0))} cores ({platform.machine()}), diprime {diprime.__version__}. Peaks are of "
             "resident memory, Python and its libraries included.",
             "",
-            "| rows | file, MiB | fit, seconds | fit, peak MiB | predict, seconds | predict, peak MiB |",
-            "|---|---|---|---|---|---|",
+            "| rows | file, MiB | fit, peak MiB | predict, peak MiB |",
+            "|---|---|---|---|",
             *lines,
             "",
         ]

@@ -63,9 +63,15 @@ def refused(*arguments, code=1):
     return result.stderr
 
 
-def shell(*arguments, **options):
-    command = [sys.executable, "-m", "diprime", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+# Where there are no compiled kernels, Python says so on standard error, which is none of these tests' business.
+ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore::RuntimeWarning"}
+
+
+def python(*arguments, **environment):
+    """Start a process of its own."""
+    command = [sys.executable, *map(str, arguments)]
+    environment = ENVIRONMENT | environment
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 # What commands do ----------------------------------------------------------------------------------------------------
@@ -344,7 +350,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(folder, tmp_path):
 
 
 def test_results_and_remarks_go_different_ways(folder):
-    with shell("domain", "draft", folder / "people.csv", "--target", "income") as process:
+    with python("-m", "diprime", "domain", "draft", folder / "people.csv", "--target", "income") as process:
         printed, said = process.communicate()
     assert process.returncode == 0
     Domain.from_toml(printed)
@@ -352,7 +358,7 @@ def test_results_and_remarks_go_different_ways(folder):
 
 
 def test_a_reader_that_leaves_is_no_error(folder):
-    with shell("show", folder / "model.diprime", "--json") as process:
+    with python("-m", "diprime", "show", folder / "model.diprime", "--json") as process:
         process.stdout.read(10)
         process.stdout.close()
         said = process.stderr.read()
@@ -379,12 +385,7 @@ def test_an_interrupted_command_leaves_nothing_behind(folder, tmp_path, command,
         "fit": ["fit", folder / "people.csv", "-d", folder / "domain.toml", "-e", "1", "-o", tmp_path / "out"],
         "predict": ["predict", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / "out"],
     }[command]
-    with subprocess.Popen(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with python("-c", program, *arguments) as process:
         assert process.stdout.readline() == "reading\n"
         time.sleep(0.2)
         process.send_signal(number)
@@ -397,15 +398,13 @@ def test_an_interrupted_command_leaves_nothing_behind(folder, tmp_path, command,
 
 
 def test_completion_is_offered():
-    environment = {**os.environ, "_DIPRIME_COMPLETE": "complete_bash", "COMP_WORDS": "diprime pre", "COMP_CWORD": "1"}
-    program = "from diprime.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["predict"]
+    asked = {"_DIPRIME_COMPLETE": "complete_bash", "COMP_WORDS": "diprime pre", "COMP_CWORD": "1"}
+    with python("-c", "from diprime.cli import main; main()", **asked) as process:
+        assert process.stdout.read().split() == ["predict"]
 
 
 def test_without_its_extra_the_command_line_says_what_to_install():
-    program = "import sys; sys.modules['typer'] = None; from diprime.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "pip install 'diprime[cli]'" in done.stderr
-    assert done.stderr.count("\n") == 1
+    with python("-c", "import sys; sys.modules['typer'] = None; from diprime.cli import main; main()") as process:
+        said = process.stderr.read()
+    assert process.returncode == 1
+    assert said == "diprime: the command line is not installed; run pip install 'diprime[cli]'.\n"

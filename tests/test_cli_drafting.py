@@ -93,4 +93,4 @@ def test_ranges_are_rounded_outwards(low, width):
     low, high = min(low, 1e300), min(low + width, 1e300)
     assert bottom <= low + 1e-9 * abs(low)
     assert top >= high - 1e-9 * abs(high)
-    assert top - bottom <= 4 * (high - low) or high - low < max(1e-3 * abs(low), 1e-300)
+    assert top - bottom <= 4 * (high - low) or high - low <= max(1e-3 * abs(low), 1e-300)

@@ -140,7 +140,8 @@ def from_bytes(data: bytes) -> ModelContent:
         raise ModelFileError("is not a diprime model; give a file that model.save() or 'diprime fit' has written.")
     start = len(MAGIC) + _LENGTH
     stop = len(data) - _CHECKSUM
-    if stop < start or hashlib.sha256(data[:stop]).digest() != data[stop:]:
+    view = memoryview(data)  # whose parts are no copies
+    if stop < start or hashlib.sha256(view[:stop]).digest() != view[stop:]:
         raise ModelFileError("is incomplete or damaged: its checksum is not that of its content; copy it again.")
     body = start + int.from_bytes(data[len(MAGIC) : start], "little")
     if body > stop:
@@ -155,14 +156,14 @@ def from_bytes(data: bytes) -> ModelContent:
                 f"has format {version}, and this version of diprime, {__version__}, reads formats up to {FORMAT}; "
                 "install a newer one."
             )
-        return _READERS[version](header, data[body:stop])
+        return _READERS[version](header, view[body:stop])
     except ModelFileError:
         raise
     except (ValueError, TypeError, RecursionError, MemoryError) as error:
         raise ModelFileError(f"is not a sound model: {error}") from None
 
 
-def _read_format_1(header: dict[str, Any], body: bytes) -> ModelContent:
+def _read_format_1(header: dict[str, Any], body: memoryview) -> ModelContent:
     """Read the header and the body of format 1."""
     expected = {
         "format": int,
@@ -213,7 +214,7 @@ def _read_ledger(content: Any) -> Ledger:
     return ledger
 
 
-_READERS: dict[int, Callable[[dict[str, Any], bytes], ModelContent]] = {1: _read_format_1}
+_READERS: dict[int, Callable[[dict[str, Any], memoryview], ModelContent]] = {1: _read_format_1}
 
 
 def _within(where: str, read: Callable[[Any], _Result], content: Any) -> _Result:
@@ -223,7 +224,7 @@ def _within(where: str, read: Callable[[Any], _Result], content: Any) -> _Result
         raise ValueError(f"its {where} cannot be read: {error}") from None
 
 
-def _read_forest(depths: list[Any], body: bytes, n_outputs: int) -> Forest:
+def _read_forest(depths: list[Any], body: memoryview, n_outputs: int) -> Forest:
     """Cut the body into arrays, after comparing its length with what the depths say."""
     if not 1 <= len(depths) <= MOST_TREES:
         raise ValueError("it has no trees, or impossibly many.")
