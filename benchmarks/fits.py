@@ -19,7 +19,7 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomFo
 from tqdm import tqdm
 
 from benchmarks.data import Dataset, load
-from diprime import DiPriMeClassifier, DiPriMeRegressor, PrivacyWarning
+from diprime import DiPriMeClassifier, DiPriMeRegressor, Ledger, PrivacyWarning
 from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
 
 METHODS = {
@@ -123,6 +123,16 @@ class Fit:
             partition=self.partition, accounting=self.accounting, n_jobs=1, random_state=seed,
         )  # fmt: skip
 
+    def fitted(self, data: Dataset, X: pd.DataFrame, y: np.ndarray, seed: int) -> Any:
+        """Return the estimator, fitted."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)  # a benchmark on public data, seeded on purpose
+            return self.model(data, seed).fit(X, y)
+
+    def ledger(self, data: Dataset) -> Ledger:
+        """Return what the fit is charged; some rows are enough, for charges depend on none."""
+        return self.fitted(data, data.X.head(100), data.y[:100], 0).privacy_
+
     def scores(self, data: Dataset) -> list[float]:
         """Fit and score: the mean squared error, or the accuracy, of each repeat."""
         X = pd.DataFrame(data.numbers()) if (self.method, data.task) in PEERS else data.X
@@ -132,10 +142,7 @@ class Fit:
         for repeat in range(self.repeats):
             order = np.random.default_rng(repeat).permutation(len(X))
             train, test = order[: int(self.rows * n_train)], order[n_train:]
-            model = self.model(data, repeat)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PrivacyWarning)  # a benchmark on public data, seeded on purpose
-                model.fit(X.iloc[train], y[train])
+            model = self.fitted(data, X.iloc[train], y[train], repeat)
             if self.soft:
                 scores.append(1 - np.mean(np.abs(y[test] - model.predict_proba(X.iloc[test])[:, 1])))
             elif data.task == "regression":

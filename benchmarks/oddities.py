@@ -56,6 +56,10 @@ class Oddities:
 NUMBERS = {"random_leaves": 7, "left_twice": 8, "floors": 9, "true_median": 17}
 
 
+def _squared_error(y: Floats) -> float:
+    return float(y @ y - y.sum() ** 2 / len(y))
+
+
 @lru_cache(maxsize=32)
 def _subsets(n_levels: int) -> Floats:
     """Return the sets of levels that can go left, as rows of 0 and 1: all but the empty one, without the first."""
@@ -108,6 +112,7 @@ class Forest:
         rng : Generator
             The source of all randomness.
         """
+        X, X_new = np.asfortranarray(X), np.asfortranarray(X_new)  # they are read by columns
         parts = np.array_split(rng.permutation(len(X)), self.n_trees)
         predictions = np.empty((self.n_trees, len(X_new)))
         for tree, part in enumerate(parts):
@@ -135,16 +140,13 @@ class _Grower:
             self.predictions[new] = self.leaf(self.y[rows])
             return
         features = self.rng.permutation(list(ranges))[: self.forest.max_features]
-        cuts = [self.median(self.X[rows, j], ranges[j], j) for j in features]
-        qualities = np.array(
-            [
-                self.quality(self.up(self.X[rows, j], cut, j), self.y[rows], j)
-                for j, cut in zip(features, cuts, strict=True)
-            ]
-        )
+        y, values = self.y[rows], [self.X[rows, j] for j in features]
+        cuts = [self.median(v, ranges[j], j) for j, v in zip(features, values, strict=True)]
+        ups = [self.up(v, cut, j) for j, v, cut in zip(features, values, cuts, strict=True)]
+        qualities = np.array([self.quality(up, y, j) for j, up in zip(features, ups, strict=True)])
         pick = self.draw(qualities * len(rows) / 4, self.level_epsilon)
-        j, cut = int(features[pick]), cuts[pick]
-        up, new_up = self.up(self.X[rows, j], cut, j), self.up(self.X_new[new, j], cut, j)
+        j, cut, up = int(features[pick]), cuts[pick], ups[pick]
+        new_up = self.up(self.X_new[new, j], cut, j)
         for rows_side, new_side, here in (
             (rows[up], new[new_up], self.narrowed(ranges, j, cut, upper=True)),
             (rows[~up], new[~new_up], self.narrowed(ranges, j, cut, upper=False)),
@@ -230,8 +232,8 @@ class _Grower:
         if not any(map(len, children)):
             return 40.0 if twice else 0.0
         if not all(map(len, children)):
-            return float(np.var(y))
-        return float(sum(len(c) * np.var(c) for c in children) / len(y))
+            return _squared_error(y) / len(y)
+        return sum(map(_squared_error, children)) / len(y)
 
     def draw(self, costs: Floats, epsilon: float) -> int:
         """Draw one of the K splits, whose costs have sensitivity one as published."""

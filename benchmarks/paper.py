@@ -50,7 +50,7 @@ def show_oddities(options: argparse.Namespace) -> None:
     measured = Results(RESULTS / "tables.jsonl")
     results = Results(RESULTS / "oddities.jsonl")
     sets = load_all(list(NAMES), options.data)
-    outside = tables.outside(sets, measured, REPEATS)
+    outside = [(data, method) for data, method, meets in tables.compared(sets, measured, REPEATS) if not meets]
     run(odd_tables.fits(sets, outside, REPEATS), results, options.data)
     text = odd_tables.report(sets, outside, measured, results, REPEATS)
     (RESULTS / "oddities.md").write_text(text, encoding="utf-8")

@@ -106,12 +106,16 @@ def test_the_report_says_which_oddity_makes_the_number(tmp_path):
     there = published(data, "Median")
     measured, results = Results(tmp_path / "a.jsonl"), Results(tmp_path / "b.jsonl")
     measured.add(cells(data, 10)["Median", "as published"], [there.mean + 0.1] * 10)
-    outside = [(data, "Median")]
+    measured.add(cells(data, 10)["ERT", "as published"], [there.mean + 0.1] * 10)
+    measured.add(cells(data, 10)["DP-DF", "as published"], [there.mean + 0.1] * 10)
+    outside = [(data, "Median"), (data, "ERT")]
     for fit in results.missing(fits([data], outside, 10)):
-        right = "true_median" in fit.oddities
+        right = fit.method in ("ERT", "DP-DF") or "true_median" in fit.oddities
         results.add(fit, [published(data, fit.method).mean + (0 if right else 0.1)] * 10)
     text = report([data], outside, measured, results, 10)
     assert "4 of 4 cells meet" in text
     lines = [line for line in text.splitlines() if line.startswith("| oddities")]
     assert [line.split("|")[1].split(": ")[1].strip() for line in lines if "yes" in line] == ["only 17", "all"]
+    assert "| 0.7808 | yes |" in text  # DP-DF at the root
+    assert "| 40 repeats | 0.8136 | yes |" in text
     assert odd_fit(data, "Median", 10, ALL).depth == cells(data, 10)["Median", "as published"].depth

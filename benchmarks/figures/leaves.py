@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy.typing as npt
 
 from benchmarks.data import Dataset
 from benchmarks.fits import BASELINES, Fit
-from diprime import PrivacyWarning
 
 Counts = npt.NDArray[np.int64]
 
@@ -44,10 +42,7 @@ def leaves_of_multiway_trees(forest: Any) -> list[Counts]:
 
 def leaf_counts(fit: Fit, data: Dataset) -> list[Counts]:
     """Fit to all rows of a data set and return how many each leaf of each tree gets."""
-    model = fit.model(data, 0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyWarning)
-        model.fit(data.X, data.y)
+    model = fit.fitted(data, data.X, data.y, 0)
     reached = model.apply(data.X).T
     if fit.method not in BASELINES:
         return [np.bincount(rows, minlength=2**fit.depth) for rows in reached]
