@@ -58,7 +58,7 @@ NUMBERS = {"random_leaves": 7, "left_twice": 8, "floors": 9, "true_median": 17}
 
 
 def _squared_error(y: Floats) -> float:
-    return float(y @ y - y.sum() ** 2 / len(y))
+    return float(np.square(y).sum() - y.sum() ** 2 / len(y))
 
 
 def _median(values: Floats) -> float:
