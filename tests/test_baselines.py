@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 from small_data import DOMAINS, make
@@ -200,9 +200,18 @@ def neighbours(draw, of_number):
     n_branches = np.array(draw(st.lists(st.integers(2, 4), min_size=2, max_size=3)))
     n = draw(st.integers(1, 12))
     branches = [draw(st.lists(st.integers(0, int(b) - 1), min_size=n, max_size=n)) for b in n_branches]
-    target = draw(st.lists(st.integers(0, 4096 if of_number else 2), min_size=n, max_size=n))
+    targets = st.sampled_from([0, 1, 2000, 4095, 4096]) if of_number else st.integers(0, 2)
+    target = draw(st.lists(targets, min_size=n, max_size=n))
     layout = TargetLayout.of_number(4096) if of_number else TargetLayout.of_classes(3)
     return n_branches, Records(np.array(branches, dtype=np.uint8), np.array(target, dtype=np.int32), layout)
+
+
+def opposed_features(of_number):
+    """Return rows that two features part purely; the last is among its like by one of them and not by the other."""
+    one = 4096 if of_number else 1
+    branches = np.array([[0] * 4 + [1] * 4 + [0], [1] * 4 + [0] * 4 + [0]], dtype=np.uint8)
+    layout = TargetLayout.of_number(4096) if of_number else TargetLayout.of_classes(3)
+    return np.array([2, 2]), Records(branches, np.array([0] * 4 + [one] * 5, dtype=np.int32), layout)
 
 
 def pmf_of_splits(recipe, records, n_branches):
@@ -218,6 +227,7 @@ def pmf_of_splits(recipe, records, n_branches):
 )
 def test_adding_a_record_changes_no_probability_of_a_split_by_more_than_its_cost(recipe_type, of_number):
     @given(neighbours(of_number), st.sampled_from([Fraction(1, 2), Fraction(3), Fraction(40)]))
+    @example(opposed_features(of_number), Fraction(40))
     @settings(deadline=None, max_examples=150)
     def check(drawn, epsilon):
         n_branches, records = drawn
@@ -360,6 +370,21 @@ def test_without_noise_a_regression_tree_holds_the_means_of_its_leaves(accountin
     for leaf in np.unique(leaves):
         assert model.predict(X[leaves == leaf]) == pytest.approx(rounded[leaves == leaf].mean())
     assert model.forest_.features[0] == 0  # "level", which decides the target
+
+
+def test_a_feature_is_used_once_on_a_path():
+    forest = fit(DPRandomForestClassifier, epsilon=0.01, max_depth=4).forest_
+
+    def check(node, above):
+        feature = forest.features[node]
+        assert feature not in above
+        if feature != LEAF:
+            for b in range(forest.branches.n_branches[feature]):
+                check(forest.first_children[node] + b, above | {feature})
+
+    for root in forest.roots:
+        check(root, set())
+    assert len(forest.features) > 100
 
 
 def test_the_roots_of_a_decision_forest_differ_while_they_can():

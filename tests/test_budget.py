@@ -252,3 +252,46 @@ def test_ledgers_do_not_share_their_lists():
     a.waive("x")
     assert b.charges == []
     assert b.waivers == []
+
+
+# What releases truly cost --------------------------------------------------------------------------------------------
+
+
+def test_a_charge_may_say_what_its_release_truly_costs():
+    ledger = Ledger(2, "paper")
+    ledger.charge(Charge("means", "Laplace", "none", Fraction(1, 2), 2, strict_epsilon=math.inf))
+    ledger.charge(Charge("splits", "exponential mechanism", "none", Fraction(1, 4), 4, strict_epsilon=Fraction(1, 2)))
+    assert (ledger.total, ledger.strict_total) == (2, math.inf)
+    assert [c.strict_total for c in ledger.charges] == [math.inf, 2]
+    assert "Strict accounting: splits cost epsilon = 2." in str(ledger)
+    assert Ledger.from_json(ledger.to_json()) == ledger
+    assert Ledger.merge([ledger, Ledger(1)]).strict_total == math.inf
+
+
+def test_a_charge_that_says_nothing_costs_what_is_charged():
+    ledger = Ledger(1)
+    ledger.charge(charge(Fraction(1, 3), times=3))
+    assert ledger.strict_total == ledger.total == 1
+    assert "strict" not in json.dumps(ledger.to_dict()["charges"])
+    assert Ledger.merge([ledger, ledger]).charges[0].strict_epsilon is None
+
+
+def test_objections_say_why_a_total_is_no_guarantee():
+    ledger = Ledger(Fraction(1))
+    assert ledger.objections == []
+    ledger.waive("a seed was set.")
+    assert ledger.objections == ["a seed was set."]
+    assert Ledger(1, "paper", waivers=["x"]).objections == [
+        "accounting as published, which counts less than is spent.",
+        "x",
+    ]
+    ledger = Ledger(math.inf)
+    ledger.charge(Charge("leaf sums", "none", "none", math.inf))
+    assert ledger.objections == ["epsilon is infinite."]
+
+
+def test_charges_of_all_levels_are_one_group():
+    groups = [
+        Charge(what, "", "", Fraction(1)).group for what in ("splits of level 0", "splits of level 11", "leaf sums")
+    ]
+    assert groups == ["splits", "splits", "leaf sums"]

@@ -35,6 +35,10 @@ def test_a_domain_is_a_value():
     assert pickle.dumps(MIXED) == before  # what was derived is not kept
     assert Domain(dict(reversed(MIXED.features.items())), YES_NO) != MIXED
     assert Domain(MIXED.features, Categorical(["yes", "no"])) != MIXED
+    named = Domain(MIXED.features, YES_NO, target_name="answer")
+    assert named != MIXED
+    assert pickle.loads(pickle.dumps(named)) == named
+    assert repr(named).endswith(", target_name='answer')")
     assert MIXED != 3
     with pytest.raises(TypeError):
         MIXED.features["age"] = Numeric(0, 1)

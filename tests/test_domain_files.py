@@ -27,12 +27,13 @@ domains = st.builds(
     Domain,
     st.dictionaries(texts, numerics | categoricals, min_size=1, max_size=4),
     categoricals | ranges.map(lambda r: Numeric(*r)),
+    target_name=st.none() | texts.map(lambda t: t + "the name of no feature"),
 )
 
 
 def assert_same(a, b):
     assert a == b
-    assert a.names == b.names
+    assert (a.names, a.target_name) == (b.names, b.target_name)
     for f, g in zip([*a.features.values(), a.target], [*b.features.values(), b.target], strict=True):
         if isinstance(f, Categorical):
             assert list(map(type, f.levels)) == list(map(type, g.levels))
@@ -43,6 +44,7 @@ def assert_same(a, b):
 def test_files_give_back_the_same_domain(domain):
     assert_same(Domain.from_toml(domain.to_toml()), domain)
     assert_same(Domain.from_json(domain.to_json()), domain)
+    assert_same(Domain.from_dict(domain.to_dict()), domain)
 
 
 def test_toml_is_pleasant():
@@ -52,6 +54,15 @@ def test_toml_is_pleasant():
         '[features."a b"]\nkind = "numeric"\nlow = 0\nhigh = 0.5\nscale = "log"\n\n'
         '[target]\nkind = "categorical"\nlevels = ["no", 1, 1.5]\n'
     )
+
+
+def test_the_target_s_name_is_the_first_thing_about_it():
+    domain = Domain({"age": Numeric(17, 90)}, YES_NO, target_name="rich?")
+    assert domain.to_toml().endswith('[target]\nname = "rich?"\nkind = "categorical"\nlevels = ["no", "yes"]\n')
+    with pytest.raises(ValueError, match=r"target\.name is 3; it should be the name of a column"):
+        Domain.from_toml(domain.to_toml().replace('"rich?"', "3"))
+    with pytest.raises(ValueError, match="also a feature"):
+        Domain.from_toml(domain.to_toml().replace("rich?", "age"))
 
 
 def test_only_plain_levels_can_be_written():

@@ -88,7 +88,7 @@ def fit_small(estimator):
 # -- parameters -------------------------------------------------------------------------------------------------------
 
 BAD_PARAMETERS = [
-    ("epsilon", 0, ValueError, "epsilon must be a positive number, got 0; use float('inf') for no privacy."),
+    ("epsilon", 0, ValueError, "epsilon must be a positive number, got 0; infinity means no privacy."),
     ("epsilon", -1.5, ValueError, "epsilon must be a positive number, got -1.5;"),
     ("epsilon", -math.inf, ValueError, "epsilon must be a positive number, got -inf;"),
     ("epsilon", Fraction(-1, 3), ValueError, "epsilon must be a positive number, got Fraction(-1, 3);"),
@@ -399,6 +399,22 @@ def test_every_method_learns(task, method):
     chance = 0.0 if task == "regression" else np.mean(target == "b")
     assert scores[2] > chance + (0.35 if method == "joint" else 0.04)
     assert scores[math.inf] > chance + (0.4 if method == "joint" else 0.1)
+
+
+@not_private
+@pytest.mark.parametrize("ends", [(0, 1000), (-500, 60), (42, 5000)])
+def test_numbers_in_a_small_part_of_their_range_are_predicted_there(ends):
+    """The window of the leaves is undone: a mean of its shares is a mean of the target."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(0, 1, (4000, 3))
+    target = np.where(rows[:, 0] < 0.5, 42.0, 57.0) + rng.uniform(-1, 1, 4000)
+    target = np.clip(target, *ends)
+    model = DiPriMeRegressor(10, domain=Domain(ABC, Numeric(*ends)), max_depth=2, random_state=0).fit(rows, target)
+    predicted = model.predict(rows)
+    for side in (rows[:, 0] < 0.45, rows[:, 0] > 0.55):
+        assert abs(predicted[side].mean() - target[side].mean()) < 1.5
+    assert predicted.min() > max(ends[0] - 1e-9, 30)
+    assert predicted.max() < min(ends[1], 70)
 
 
 @not_private

@@ -1,14 +1,53 @@
-"""The examples run as they are."""
+"""The examples run as they are, and show what they are about."""
 
+import re
 import runpy
 from pathlib import Path
+
+import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+def printed_by(name, capsys):
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def numbers(pattern, text):
+    return [float(found) for found in re.findall(pattern, text)]
+
+
+def test_every_example_is_tested():
+    tested = {"census_income", "demo", "log_scaled_rent", "two_hospitals"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+
+
 def test_the_demo_prints_accuracies_and_the_ledger(capsys):
-    runpy.run_path(str(EXAMPLES / "demo.py"), run_name="__main__")
-    printed = capsys.readouterr().out
+    printed = printed_by("demo", capsys)
     assert "Privacy ledger: epsilon = 1 of 1, delta = 0" in printed
     for contender in ("majority", "random forest"):
         assert contender in printed.lower()
+
+
+def test_a_census_is_learnt_nearly_as_well_as_without_noise(capsys):
+    pytest.importorskip("pandas")
+    printed = printed_by("census_income", capsys)
+    guess, _, private, without_noise = numbers(r"([\d.]+)%\n", printed)[:4]
+    assert guess + 1 < private < without_noise + 3
+    assert "Privacy ledger: epsilon = 1 of 1, delta = 0" in printed
+
+
+def test_a_log_scale_finds_what_a_linear_one_does_not(capsys):
+    printed = printed_by("log_scaled_rent", capsys)
+    guess, linear, log = numbers(r"error +([\d.]+)", printed)
+    assert log < 0.95 * linear < guess
+    assert "Privacy ledger: epsilon = 1 of 1, delta = 0" in printed
+
+
+def test_hospitals_pay_for_their_own_patients_only(capsys):
+    pytest.importorskip("pandas")
+    printed = printed_by("two_hospitals", capsys)
+    assert numbers(r"epsilon ([\d.]+), mean", printed) == [1, 1, 1]
+    assert min(numbers(r"accuracy ([\d.]+)%", printed)) > 75  # in one class are 63 %
+    assert "2 merged models" in printed

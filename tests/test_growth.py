@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from encoded_rows import EncodedRows, local_histograms
 
-from diprime import defaults, histograms, leaves, splitters, training
+from diprime import defaults, histograms, leaves, overview, splitters, training
 from diprime.budget import Ledger
 from diprime.domain import Categorical, Domain, Numeric
 from diprime.growth import charge_levels, grow
-from diprime.histograms import LocalHistograms, TargetLayout
+from diprime.histograms import LocalHistograms, TargetLayout, Window
 from diprime.mechanisms import ABSENT_COST
 from diprime.parallel import Threads
 from diprime.randomness import RandomSource, deal_parts
@@ -49,7 +49,7 @@ def make_splitter(method, task, k=None):
     domain, layout = TASKS[task]
     families = Families.draw(domain, RandomSource(1))
     if method == "joint":
-        return JointSplitter(domain, layout, families, k or 3, Fraction(1, 20))
+        return JointSplitter(domain, layout, families, k or 3, Fraction(1, 20), Fraction(3, 32))
     rule = "permute-and-flip" if method == "diprime-flip" else "exponential"
     k = k or (1 if method in ("diprime", "random") else 3)
     return MedianSplitter(domain, layout, families, k, rule, looks_at_data=method != "random")
@@ -140,6 +140,11 @@ def test_random_splits_never_ask_for_a_histogram(monkeypatch):
         grown("diprime", "binary", 700)
 
 
+def has_candidates(costs):
+    """Return which rows have a candidate. Where a second half is left unwritten, the first has some."""
+    return (costs != ABSENT_COST).any(axis=1)
+
+
 # -- random bits are used once -----------------------------------------------------------------------------------------
 
 
@@ -155,7 +160,7 @@ def fresh_streams(monkeypatch):
             streams = np.atleast_2d(arguments[position])
             rows = streams
             if name == "select":  # a row without candidates draws nothing; its stream may serve another draw
-                rows = rows[(arguments[1] != ABSENT_COST).any(axis=1)]
+                rows = rows[has_candidates(arguments[1])]
             assert (rows[:, 32] == 16).all(), "some words have been used"
             assert not rows[:, 12:14].any(), "some blocks have been used"
             used.extend(map(tuple, rows[:, 14:16].tolist()))
@@ -169,13 +174,15 @@ def fresh_streams(monkeypatch):
     watch(splitters, "subset_median", 2)
     watch(splitters, "permutation", 0)
     watch(leaves, "discrete_laplace", 3)
-    watch(training, "discrete_laplace", 3)
+    watch(overview, "discrete_laplace", 3)
+    watch(overview, "select", 3)
     return used
 
 
 @pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("task", ["binary", "number"])
 @pytest.mark.parametrize("method", METHODS)
-def test_no_stream_is_drawn_from_twice(monkeypatch, fresh_streams, method, partition):
+def test_no_stream_is_drawn_from_twice(monkeypatch, fresh_streams, method, task, partition):
     handed_out = []
     original = RandomSource.streams
 
@@ -185,7 +192,7 @@ def test_no_stream_is_drawn_from_twice(monkeypatch, fresh_streams, method, parti
         return result
 
     monkeypatch.setattr(RandomSource, "streams", streams)
-    fit(method, "binary", partition=partition)
+    fit(method, task, partition=partition, auto=True)
     assert len(set(handed_out)) == len(handed_out)
     assert len(set(fresh_streams)) == len(fresh_streams) > 0
     assert set(fresh_streams) <= set(handed_out)
@@ -207,37 +214,48 @@ def fit(method, task, *, partition=True, accounting="strict", epsilon=Fraction(3
 
 @pytest.fixture
 def spending(monkeypatch):
-    """Record what every mechanism is called with, by the epsilon and range of the table that it draws from."""
-    made, draws, noise = {}, [], []
-    original_table = splitters.weight_table
+    """Record what every mechanism is called with, by module: rule, epsilon and range of draws; arguments of noise."""
+    made, draws, noise = {}, {splitters: [], overview: []}, {overview: [], leaves: []}
 
-    def table(epsilon, cost_range, n_candidates):
-        result = original_table(epsilon, cost_range, n_candidates).copy()
-        made[id(result)] = (epsilon, cost_range, result)
-        return result
+    def watch_draws(module):
+        original_table, original_select = module.weight_table, module.select
 
-    original_select, original_subset = splitters.select, splitters.subset_median
+        def table(epsilon, cost_range, n_candidates):
+            result = original_table(epsilon, cost_range, n_candidates).copy()
+            made[id(result)] = (epsilon, cost_range, result)
+            return result
 
-    def select(rule, costs, table, streams):
-        present = (costs != ABSENT_COST).any(axis=1)
-        draws.extend([(rule, *made[id(table)][:2])] * int(present.sum()))
-        return original_select(rule, costs, table, streams)
+        def select(rule, costs, table, streams, *twice):
+            draws[module] += [(rule, *made[id(table)][:2])] * int(has_candidates(costs).sum())
+            return original_select(rule, costs, table, streams, *twice)
 
-    def subset(counts, table, stream):
-        draws.append(("exponential", *made[id(table)][:2]))
-        return original_subset(counts, table, stream)
+        monkeypatch.setattr(module, "weight_table", table)
+        monkeypatch.setattr(module, "select", select)
 
-    monkeypatch.setattr(splitters, "weight_table", table)
-    monkeypatch.setattr(splitters, "select", select)
-    monkeypatch.setattr(splitters, "subset_median", subset)
-    for module in (leaves, training):
+    def watch_noise(module):
+        original = module.discrete_laplace
 
-        def laplace(values, epsilon, sensitivity, streams, original=module.discrete_laplace):
-            noise.append((values.shape, epsilon, sensitivity))
+        def laplace(values, epsilon, sensitivity, streams):
+            noise[module].append((values.shape, epsilon, sensitivity))
             return original(values, epsilon, sensitivity, streams)
 
         monkeypatch.setattr(module, "discrete_laplace", laplace)
+
+    watch_draws(splitters)
+    watch_draws(overview)
+    watch_noise(overview)
+    watch_noise(leaves)
+    original_subset = splitters.subset_median
+
+    def subset(counts, table, stream):
+        draws[splitters].append(("exponential", *made[id(table)][:2]))
+        return original_subset(counts, table, stream)
+
+    monkeypatch.setattr(splitters, "subset_median", subset)
     return draws, noise
+
+
+MECHANISMS = {"exponential": "exponential mechanism", "permute-and-flip": "permute-and-flip"}
 
 
 @pytest.mark.parametrize("auto", [False, True])
@@ -245,51 +263,82 @@ def spending(monkeypatch):
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
 def test_what_the_mechanisms_are_called_with_is_what_the_ledger_says(spending, method, task, partition, auto):
+    """Every release, in the order of the ledger; what the ledger does not list is not called."""
     draws, noise = spending
     ledger, structure, released = fit(method, task, partition=partition, auto=auto)
     layout = TASKS[task][1]
     n_trees, n_leaves, n_outputs = released.sums.shape
     depth = n_leaves.bit_length() - 1
-    n_nodes = n_trees * (n_leaves - 1)  # all of them had something to split
-    assert structure.masks.any(axis=2).sum() == n_nodes
+    assert structure.masks.any(axis=2).sum() == n_trees * (n_leaves - 1)  # all nodes had something to split
     k = 3 if method in ("diprime-exp", "diprime-flip") else 1
     rule = "permute-and-flip" if method == "diprime-flip" else "exponential"
-    rounds = 1 if partition else n_trees
+    rounds, together = (1, n_trees) if partition else (n_trees, 1)
+    expected, share = [], Fraction(0)  # what each charge should be; what the overview takes of epsilon
 
-    spent = Fraction(0)
-    if method == "random":
-        assert {epsilon for _, epsilon, _ in draws} == {0}
+    if auto or (method == "joint" and task != "number"):
+        shape = (1, 1 if task == "number" else n_outputs)
+        assert noise[overview] == [(shape, ledger.epsilon * defaults.COUNTS_SHARE, 1)]
+        what = "row count" if task == "number" else "class counts"
+        expected.append((what, "discrete Laplace", "L1 sensitivity 1", noise[overview][0][1], 1))
+        share += defaults.COUNTS_SHARE
     else:
-        kinds = {d: draws.count(d) for d in set(draws)}
-        for (used_rule, epsilon, cost_range), times in kinds.items():
-            assert used_rule == rule
-            per_node, rest = divmod(times, n_nodes)
-            assert rest == 0
-            spent += epsilon * per_node * depth * rounds
-            if method == "joint":
-                cost = splitters.Cost.joint(epsilon, defaults.balance(
-                    classification=task != "number", epsilon=ledger.epsilon))  # fmt: skip
-                assert cost_range == cost.range
-                assert per_node == 1
-            else:
-                assert (cost_range, per_node) in {(2, k), (1026, 1)}
-        assert len(kinds) == (1 if k == 1 else 2)
-    *of_count, (shape, epsilon, sensitivity) = noise
+        assert noise[overview] == []
+    if method == "joint" and task == "number":
+        of_quantile = ledger.epsilon * defaults.QUANTILE_SHARE
+        assert draws[overview] == [("exponential", of_quantile, 12)] * 2
+        expected.append(("target window", "exponential mechanism", "cost range 12", of_quantile, 2))
+        share += 2 * defaults.QUANTILE_SHARE
+    else:
+        assert draws[overview] == []
+
+    if method == "random":
+        assert {epsilon for _, epsilon, _ in draws[splitters]} == {0}
+    else:
+        remaining = iter(draws[splitters])  # round by round, level by level
+        for round_ in range(rounds):
+            for level in range(depth):
+                n_nodes = together * 2**level
+                n_draws = n_nodes * (k + 1 if k > 1 else 1)
+                here = [next(remaining) for _ in range(n_draws)]
+                charges = []
+                for kind in sorted(set(here), key=lambda d: d[2]):  # medians before choices
+                    used_rule, epsilon, cost_range = kind
+                    assert used_rule == rule
+                    per_node = here.count(kind) // n_nodes
+                    assert here.count(kind) == per_node * n_nodes
+                    if method == "joint":
+                        what, bound = "splits", f"cost range {cost_range} in units of 1/{cost_range_units(kind, task)}"
+                    elif cost_range == 2:
+                        what, bound = "medians", "cost range 2"
+                        assert per_node == k
+                    else:
+                        what, bound = "choices", "cost range 1026 in units of 1/1024"
+                        assert per_node == 1
+                    mechanism = MECHANISMS[used_rule]
+                    charges.append((f"{what} of level {level}", mechanism, bound, epsilon, per_node * rounds))
+                if round_ == 0:
+                    expected += charges
+                assert set(charges) <= set(expected), "every round spends the same"
+        assert next(remaining, None) is None
+    [(shape, epsilon, sensitivity)] = noise[leaves]
     assert shape == (n_trees * n_leaves, n_outputs)
     assert sensitivity == layout.units
-    spent += epsilon * rounds
-    if auto:
-        assert of_count == [((1, 1), ledger.epsilon * defaults.ROW_COUNT_SHARE, 1)]
-        spent += of_count[0][1]
-    else:
-        assert of_count == []
-    assert spent == ledger.total == ledger.epsilon
-    # Entry by entry: the bounds that the ledger states are those that the tables were made for.
-    by_epsilon = {(e, f"cost range {r}") for _, e, r in draws} if method != "random" else set()
-    listed = {(c.epsilon, c.bound.split(" in ")[0]) for c in ledger.charges if "level" in c.what}
-    assert listed == by_epsilon
-    assert (epsilon, f"L1 sensitivity {layout.units}") in {(c.epsilon, c.bound) for c in ledger.charges}
+    expected.append(("leaf sums", "discrete Laplace", f"L1 sensitivity {layout.units}", epsilon, rounds))
+    listed = [(c.what, c.mechanism, c.bound, c.epsilon, c.times) for c in ledger.charges]
+    assert listed == expected
+    assert sum(e * times for *_, e, times in expected) == ledger.total == ledger.epsilon
+    of_leaves = (1 - share) * (1 - (defaults.split_share(method) if method != "random" else 0))
+    assert epsilon * rounds == ledger.epsilon * of_leaves
     assert ledger.is_private
+
+
+def cost_range_units(draw, task):
+    """Return the units of a joint selection, whose range must be what its cost has; ``ends`` does not change it."""
+    _, epsilon, cost_range = draw
+    balance = defaults.balance(classification=task != "number", epsilon=Fraction(3))
+    cost = splitters.Cost.joint(epsilon, balance, Fraction(1, 16))
+    assert cost_range == cost.range == cost.units + 2 + cost.balance
+    return cost.units
 
 
 @pytest.mark.parametrize("partition", [True, False])
@@ -300,9 +349,9 @@ def test_paper_accounting_spends_more_than_it_counts_and_says_so(spending, metho
     assert ledger.total == ledger.epsilon
     assert not ledger.is_private
     if method in ("diprime-exp", "diprime-flip"):
-        medians = {(e, r) for _, e, r in draws if r == 2}
+        medians = {(e, r) for _, e, r in draws[splitters] if r == 2}
         assert len(medians) == 1
-        per_level = ledger.epsilon * defaults.SPLIT_SHARE / 2 / (1 if partition else 3)
+        per_level = ledger.epsilon * defaults.split_share(method) / 2 / (1 if partition else 3)
         assert medians == {(per_level / 2, 2)}, "each of three medians has what all of them are charged"
 
 
@@ -327,45 +376,104 @@ def test_each_of_k_medians_pays_for_itself(k):
     assert {c.times for c in ledger.charges} == {1, k}
 
 
-def test_the_row_count_is_that_of_rows_with_a_target_and_is_released_with_noise(monkeypatch):
+@pytest.mark.parametrize("task", TASKS)
+def test_the_counts_are_those_of_rows_with_a_target_and_are_released_with_noise(monkeypatch, task):
     seen = []
-    original = training.discrete_laplace
+    original = overview.discrete_laplace
 
     def spy(values, *rest):
         seen.append((values.tolist(), original(values, *rest).tolist()))
         return np.array(seen[-1][1])
 
-    monkeypatch.setattr(training, "discrete_laplace", spy)
-    rows = []
-    monkeypatch.setattr(defaults, "n_estimators", lambda n, _: rows.append(n) or 2)
+    monkeypatch.setattr(overview, "discrete_laplace", spy)
+    rows, counts = [], []
+    monkeypatch.setattr(defaults, "n_estimators", lambda _, n, __, **___: rows.append(n) or 2)
     monkeypatch.setattr(defaults, "max_depth", lambda n, *_: rows.append(n) or 2)
-    fit("joint", "binary", auto=True, epsilon=Fraction(1, 10))
+    monkeypatch.setattr(defaults, "ends", lambda c, _: counts.append(c) or Fraction(0))
+    fit("joint", task, auto=True, epsilon=Fraction(1, 10))
     [(true, noisy)] = seen
-    assert true == [[int((random_rows("binary", 300)[1] >= 0).sum())]]
-    assert rows == [noisy[0][0]] * 2
-    assert noisy != true
+    target = random_rows(task, 300)[1]
+    valid = target[target >= 0]
+    assert true == [
+        [len(valid)] if task == "number" else np.bincount(valid, minlength=TASKS[task][1].n_outputs).tolist()
+    ]
+    assert rows == [sum(noisy[0])] * 2
+    assert counts == noisy
+    assert all(a != b for a, b in zip(noisy[0], true[0], strict=True)), "each with its own noise, at this seed"
+
+
+def test_the_windows_of_splits_and_leaves_are_the_one_released_and_its_margins(monkeypatch):
+    released, seen = [], []
+    original = training.release_window
+
+    def spy(target, layout, epsilon, source):
+        released.append(original(target, layout, epsilon, source))
+        return released[-1]
+
+    class Engine(LocalHistograms):
+        def __init__(self, *arguments):
+            seen.append(arguments[-2:])
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(training, "release_window", spy)
+    monkeypatch.setattr(training, "LocalHistograms", Engine)
+    monkeypatch.setattr(defaults, "window_margins", lambda _: (Fraction(1, 30), 2))
+    layout = TASKS["number"][1]
+    for window in (Window(1500, 1600), Window(0, 4096), Window(4000, 4096)):
+        released.clear()
+        seen.clear()
+        monkeypatch.setattr(overview, "widened", lambda *_, window=window: window)
+        _, _, sums = fit("joint", "number")
+        assert released == [window]
+        width = window.high - window.low
+        for_splits, for_leaves = (
+            Window(max(0, window.low - margin), min(4096, window.high + margin))
+            for margin in (math.ceil(width / 30), 2 * width)
+        )
+        assert seen == [(for_splits, for_leaves)]
+        assert (sums.low, sums.high) == (for_leaves.low / 4096, for_leaves.high / 4096)
+    # Nothing is released, and nothing cut off, where there is no charge for it.
+    released.clear()
+    seen.clear()
+    for method in METHODS[1:]:
+        fit(method, "number")
+    fit("joint", "binary")
+    fit("joint", "number", epsilon=math.inf)
+    assert released == []
+    assert set(seen) == {(layout.whole, layout.whole), (Window(0, 1), Window(0, 1))}
 
 
 @pytest.mark.parametrize("auto", [False, True])
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
-def test_nothing_is_read_before_it_is_charged(monkeypatch, method, auto):
+def test_nothing_is_read_before_it_is_charged(monkeypatch, method, task, auto):
     class StopHereError(Exception):
         pass
 
     def stop(*_, **__):
         raise StopHereError
 
-    for name in ("charge_leaves", "deal_parts", "LocalHistograms"):
+    first = ["row count" if task == "number" else "class counts"] * (auto or (method == "joint" and task != "number"))
+    window = ["target window"] * (method == "joint" and task == "number")
+    for name, before in {
+        "release_counts": first,
+        "release_window": first + window,
+        "charge_leaves": first + window,
+        "deal_parts": [*first, *window, "leaf sums"],
+        "LocalHistograms": [*first, *window, "leaf sums"],
+    }.items():
+        if (name == "release_counts" and not first) or (name == "release_window" and not window):
+            continue
         with monkeypatch.context() as patch:
             charged = []
             patch.setattr(Ledger, "charge", lambda self, charge, charged=charged: charged.append(charge))
             patch.setattr(training, name, stop)
             with pytest.raises(StopHereError):
-                fit(method, "binary", auto=auto)
+                fit(method, task, auto=auto)
             whats = [c.what for c in charged]
-            assert ("row count" in whats) == auto
-            assert any("level" in what for what in whats) == (method != "random")
-            assert ("leaf sums" in whats) == (name != "charge_leaves")
+            assert [what for what in whats if "level" not in what] == before
+            levels_charged = name not in ("release_counts", "release_window") and method != "random"
+            assert any("level" in what for what in whats) == levels_charged
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """The engine: however rows are sharded, chunked and subtracted, the sums are those of counting them directly."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from encoded_rows import local_histograms
@@ -7,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime import histograms
-from diprime.histograms import TargetLayout
+from diprime.histograms import TargetLayout, Window
 from diprime.parallel import Threads
 
 LAYOUTS = {
@@ -38,6 +41,13 @@ def random_splits(n_nodes, seed):
     return rng.integers(0, N_FEATURES, size=n_nodes).astype(np.int32), masks
 
 
+def seen_through(window, target, layout):
+    """Return numeric targets as a window shows them: its ends are the ends of the range, to the nearest unit."""
+    width = window.high - window.low
+    shares = [min(max(Fraction(int(v) - window.low, width), Fraction(0)), Fraction(1)) for v in target]
+    return np.array([math.floor(share * layout.units + Fraction(1, 2)) for share in shares], dtype=np.int32)
+
+
 def vectors_of(target, layout):
     if layout.units > 1:
         return np.stack([layout.units - target, target], axis=1).astype(np.int64)
@@ -56,18 +66,19 @@ def counted(codes, target, nodes, n_nodes, layout):
     return counts.reshape(n_nodes, -1), values.reshape(n_nodes, -1)
 
 
-def check_levels(codes, target, parts, n_parts, layout, n_threads, depth, seed, look=lambda level: True):
+def check_levels(codes, target, parts, n_parts, layout, n_threads, depth, seed, look=lambda level: True, windows=()):
     """Compare an engine with direct counting, level by level, and its leaf sums; return how the chunks fell."""
     kept = target >= 0
-    codes_kept, target_kept, nodes = codes[kept], target[kept], parts[kept].astype(np.int64)
+    codes_kept, nodes = codes[kept], parts[kept].astype(np.int64)
+    for_splits, for_leaves = (seen_through(w, target[kept], layout) for w in windows) if windows else [target[kept]] * 2
     chunks = []
     with Threads(n_threads) as threads:
-        engine = local_histograms(codes, target, parts, n_parts, layout, threads)
+        engine = local_histograms(codes, target, parts, n_parts, layout, threads, *windows)
         engine.start()
         for level in range(depth):
             n_nodes = n_parts * 2**level
             if look(level):
-                counts, values = counted(codes_kept, target_kept, nodes, n_nodes, layout)
+                counts, values = counted(codes_kept, for_splits, nodes, n_nodes, layout)
                 bounds = list(engine.chunks())
                 assert [b for b, _ in bounds] == [0, *(e for _, e in bounds[:-1])]
                 assert bounds[-1][1] == n_nodes
@@ -83,7 +94,7 @@ def check_levels(codes, target, parts, n_parts, layout, n_threads, depth, seed, 
             nodes = 2 * nodes + ((masks[nodes, at >> 3] >> (at & 7)) & 1)
             engine.route(features, masks)
             sums = np.zeros((2 * n_nodes, layout.n_outputs), dtype=np.int64)
-            np.add.at(sums, nodes, vectors_of(target_kept, layout))
+            np.add.at(sums, nodes, vectors_of(for_leaves, layout))
             assert (engine.sums() == sums).all()
     return chunks
 
@@ -95,6 +106,21 @@ def test_histograms_by_subtraction_and_shards_are_those_of_direct_counting(name,
     rows = random_rows(layout, 40_000, 1, n_parts=3)
     chunks = check_levels(*rows, 3, layout, n_threads, 4, 5)
     assert chunks == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize(
+    "windows",
+    [
+        (Window(1000, 1700), Window(300, 2400)),
+        (Window(300, 2400), Window(1000, 1700)),
+        (Window(4095, 4096), Window(0, 1)),
+        (Window(0, 4096), Window(2000, 2016)),
+    ],
+)
+def test_splits_and_leaves_see_numbers_each_through_their_own_window(windows, n_threads):
+    layout = LAYOUTS["number"]
+    check_levels(*random_rows(layout, 3000, 8, n_parts=2), 2, layout, n_threads, 3, 2, windows=windows)
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -212,6 +238,69 @@ def test_every_record_is_a_vector_of_non_negative_entries_that_sum_to_the_units(
         assert (vector >= 0).all()
         assert vector.sum() == layout.units
         assert (vector == vectors_of(target, layout)[0]).all()
+
+
+windows = st.tuples(st.integers(0, 4096), st.integers(0, 4096)).filter(lambda w: w[0] < w[1]).map(lambda w: Window(*w))
+
+
+@given(windows)
+@settings(deadline=None, max_examples=50)
+def test_through_any_window_a_number_is_a_number_of_the_whole_range_by_its_own_value_alone(window):
+    """One record is still one vector of norm ``units``: what bounds its influence does not depend on the window."""
+    layout = LAYOUTS["number"]
+    adds = layout.contributions(window)
+    assert adds.amounts.shape == adds.columns.shape == (layout.units + 1,)
+    assert adds.amounts.dtype == np.uint64
+    assert not adds.columns.any()
+    assert (adds.amounts >> np.uint64(layout.shift) == 1).all(), "one row each"
+    values = (adds.amounts & np.uint64((1 << layout.shift) - 1)).astype(np.int64)
+    assert (values >= 0).all()
+    assert (values <= layout.units).all()
+    assert (np.diff(values) >= 0).all()
+    assert not values[: window.low + 1].any()
+    assert (values[window.high :] == layout.units).all()
+    assert (values == seen_through(window, range(layout.units + 1), layout)).all()
+    vectors = layout.vectors(adds.amounts[:, None])
+    assert (vectors >= 0).all()
+    assert (vectors.sum(axis=1) == layout.units).all()
+
+
+def test_the_whole_range_leaves_numbers_as_they_are():
+    layout = LAYOUTS["number"]
+    assert layout.whole == Window(0, 4096)
+    assert layout.vectors(layout.contributions(layout.whole).amounts[:, None])[:, 1].tolist() == list(range(4097))
+
+
+@pytest.mark.parametrize("name", ["one class", "binary", "classes"])
+def test_classes_are_the_same_through_any_window(name):
+    layout = LAYOUTS[name]
+    for window in (layout.whole, Window(0, 1), Window(2, 3)):
+        adds = layout.contributions(window)
+        bins = np.zeros((layout.n_outputs, layout.n_columns), dtype=np.uint64)
+        bins[np.arange(layout.n_outputs), adds.columns] = adds.amounts
+        assert (layout.vectors(bins) == np.eye(layout.n_outputs, dtype=np.int64)).all()
+
+
+@given(windows, windows, st.integers(0, 4096), st.integers(0, 100))
+@settings(deadline=None, max_examples=30)
+def test_one_more_record_changes_one_bin_of_each_feature_and_one_leaf_by_one_vector(
+    for_splits, for_leaves, value, seed
+):
+    layout = LAYOUTS["number"]
+    codes, target, parts = random_rows(layout, 30, seed, n_parts=2, left_out=0)
+    target[-1] = value
+    with_it = local_histograms(codes, target, parts, 2, layout, Threads(1), for_splits, for_leaves)
+    without = local_histograms(codes[:-1], target[:-1], parts[:-1], 2, layout, Threads(1), for_splits, for_leaves)
+    bins = with_it.histograms(0, 2) - without.histograms(0, 2)
+    place = parts[-1], np.arange(N_FEATURES) * 256 + codes[-1]
+    amount = (1 << layout.shift) + int(seen_through(for_splits, [value], layout)[0])
+    assert (bins[place] == np.uint64(amount)).all()
+    bins[place] = 0
+    assert not bins.any()
+    sums = with_it.sums() - without.sums()
+    assert (sums >= 0).all()
+    assert sums.sum(axis=1).tolist() == [layout.units * (p == parts[-1]) for p in range(2)]
+    assert sums[parts[-1], 1] == seen_through(for_leaves, [value], layout)[0]
 
 
 def test_sums_at_the_largest_number_of_rows_do_not_run_into_each_other():

@@ -10,19 +10,24 @@ BOTH = Both("histogram")
 many = settings(deadline=None, max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
 EDGE_CODES = [0, 1, 7, 8, 254, 255]
+EDGE_TARGETS = [0, 1, 255, 256, 257, 4096, 65280, 65535]
 
 
-def as_records(codes, values, columns):
-    """Return rows of bytes: the codes, then value and column, low byte first."""
-    tail = np.stack([values, columns], axis=1).astype("<u2").view(np.uint8).reshape(len(codes), 4)
-    return np.concatenate([codes, tail], axis=1)
+def as_records(codes, targets):
+    """Return rows of bytes: the codes, then the target, low byte first."""
+    return np.concatenate([codes, targets.astype("<u2").view(np.uint8).reshape(len(codes), 2)], axis=1)
 
 
-def draw_records(rng, n, n_features, n_columns, highest_value=4096):
+def draw_records(rng, n, n_features):
     codes = rng.choice([*EDGE_CODES * 10, *range(256)], size=(n, n_features)).astype(np.uint8)
-    values = rng.choice([0, 1, 255, 256, highest_value], size=n).astype(np.uint16)
-    columns = rng.integers(0, n_columns, size=n).astype(np.uint16)
-    return codes, values, columns
+    return codes, rng.choice(EDGE_TARGETS, size=n).astype(np.int32)
+
+
+def draw_tables(rng, n_columns, shift):
+    """Return what each target adds and where, with nothing that a kernel could compute for itself."""
+    columns = rng.integers(0, n_columns, size=65536).astype(np.uint16)
+    values = rng.choice([0, 1, 255, 256, 4096], size=65536).astype(np.uint64)
+    return columns, np.uint64(1 << shift) + values
 
 
 def as_words(records):
@@ -30,7 +35,7 @@ def as_words(records):
     n, width = records.shape
     words = np.zeros((n, -(-width // 8)), dtype=np.uint64)
     padded = words.view(np.uint8)
-    padded[:, : width - 4], padded[:, -4:] = records[:, :-4], records[:, -4:]
+    padded[:, : width - 2], padded[:, -2:] = records[:, :-2], records[:, -2:]
     return words, padded
 
 
@@ -40,42 +45,48 @@ def draw_segments(rng, n, n_segments):
     return cuts[::2].copy(), cuts[1::2].copy()
 
 
-def histogram_of(codes, values, columns, n_columns, shift):
+def histogram_of(codes, targets, columns, amounts, n_columns):
     n_features = codes.shape[1]
     bins = np.zeros((n_features, 256, n_columns), dtype=np.uint64)
-    amounts = np.uint64(1 << shift) + values.astype(np.uint64)
     for j in range(n_features):
-        np.add.at(bins[j], (codes[:, j], columns), amounts)
+        np.add.at(bins[j], (codes[:, j], columns[targets]), amounts[targets])
     return bins.ravel()
 
 
-@given(seeds, st.integers(0, 30), st.integers(0, 4), st.sampled_from([1, 3]), st.sampled_from([32, 38]))
+@given(seeds, st.integers(0, 30), st.integers(0, 8), st.sampled_from([1, 3]), st.sampled_from([32, 38]))
 @many
 def test_accumulate_counts_and_adds_by_feature_code_and_column(seed, n, n_features, n_columns, shift):
     rng = np.random.default_rng(seed)
-    codes, values, columns = draw_records(rng, n, n_features, n_columns)
+    codes, targets = draw_records(rng, n, n_features)
+    columns, amounts = draw_tables(rng, n_columns, shift)
+    records = as_records(codes, targets)
+    if rng.random() < 0.5:
+        _, records = as_words(records)  # bytes of nothing between the codes and the target
     n_segments = int(rng.integers(0, 4))
     begins, ends = draw_segments(rng, n, n_segments)
     slots = rng.permutation(n_segments + 2)[:n_segments].astype(np.int64)
     before = rng.integers(0, 2**63, size=(n_segments + 2, n_features * 256 * n_columns)).astype(np.uint64)
-    after, _ = BOTH("accumulate", as_records(codes, values, columns), begins, ends, slots, n_columns, shift, before)
+    after, _ = BOTH("accumulate", records, begins, ends, slots, columns, amounts, n_columns, before)
     expected = before.copy()
     for begin, end, slot in zip(begins, ends, slots, strict=True):
         rows = slice(begin, end)
-        expected[slot] = histogram_of(codes[rows], values[rows], columns[rows], n_columns, shift)
+        expected[slot] = histogram_of(codes[rows], targets[rows], columns, amounts, n_columns)
     np.testing.assert_array_equal(after[-1], expected)
 
 
-def test_accumulate_reads_two_bytes_of_value_and_of_column():
+def test_accumulate_looks_up_two_bytes_of_target():
     n_columns = 1000
     codes = np.array([[255], [0], [254]], dtype=np.uint8)
-    values, columns = np.array([65535, 256, 255], dtype=np.uint16), np.array([999, 256, 255], dtype=np.uint16)
+    targets = np.array([65535, 256, 255], dtype=np.int32)
+    columns, amounts = np.zeros(65536, dtype=np.uint16), np.zeros(65536, dtype=np.uint64)
+    columns[targets] = [999, 256, 255]
+    amounts[targets] = [2**64 - 1, (1 << 32) + 1, 1 << 63]
     bins = np.zeros((1, 256 * n_columns), dtype=np.uint64)
     ends = np.array([3], dtype=np.int64)
     zero = np.zeros(1, dtype=np.int64)
-    after, _ = BOTH("accumulate", as_records(codes, values, columns), zero, ends, zero, n_columns, 32, bins)
-    np.testing.assert_array_equal(after[-1][0], histogram_of(codes, values, columns, n_columns, 32))
-    assert after[-1][0, 255 * 1000 + 999] == (1 << 32) + 65535
+    after, _ = BOTH("accumulate", as_records(codes, targets), zero, ends, zero, columns, amounts, n_columns, bins)
+    found = {int(i): int(after[-1][0, i]) for i in np.flatnonzero(after[-1][0])}
+    assert found == {255 * 1000 + 999: 2**64 - 1, 256: (1 << 32) + 1, 254 * 1000 + 255: 1 << 63}
 
 
 @pytest.mark.parametrize(("shift", "value"), [(38, 4096), (32, 1)])
@@ -84,9 +95,10 @@ def test_sums_reach_the_top_of_their_bits(shift, value):
     most = (1 << (64 - shift)) - 1 if shift == 38 else (1 << 31) - 1
     full = most << shift | most * value
     start = np.array([[(most - 1) << shift | (most - 1) * value]], dtype=np.uint64)
-    records = as_records(np.zeros((1, 0), np.uint8), np.array([value]), np.array([0]))
+    records = as_records(np.zeros((1, 0), np.uint8), np.array([1]))
+    columns, amounts = np.zeros(2, dtype=np.uint16), np.array([0, 1 << shift | value], dtype=np.uint64)
     zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-    after, _ = BOTH("add_up", records, zero, one, shift, start)
+    after, _ = BOTH("add_up", records, zero, one, columns, amounts, start)
     assert after[-1].tolist() == [[full]]
     parents, bins = np.array([[full]], dtype=np.uint64), np.concatenate([start, start])
     after, _ = BOTH("subtract", parents, zero, zero, one, bins)
@@ -116,7 +128,7 @@ def test_subtract_leaves_the_sibling(seed, n_pairs, width):
 @many
 def test_partition_puts_each_row_on_its_side_and_loses_none(seed, n, n_features, n_nodes):
     rng = np.random.default_rng(seed)
-    words, records = as_words(as_records(*draw_records(rng, n, n_features, 65536, 65535)))
+    words, records = as_words(as_records(*draw_records(rng, n, n_features)))
     begins, ends = draw_segments(rng, n, n_nodes)
     features = rng.integers(0, n_features, size=n_nodes).astype(np.int32)
     masks = rng.integers(0, 256, size=(n_nodes, 32)).astype(np.uint8)
@@ -143,53 +155,57 @@ def test_partition_puts_each_row_on_its_side_and_loses_none(seed, n, n_features,
 @pytest.mark.parametrize("code", EDGE_CODES)
 def test_partition_by_one_code(code):
     codes = np.arange(256, dtype=np.uint8)[:, None]
-    words, records = as_words(as_records(codes, np.arange(256), np.zeros(256)))
+    words, records = as_words(as_records(codes, 257 * np.arange(256)))
     bits = np.zeros(256, dtype=np.uint8)
     bits[code] = 1
     masks = np.packbits(bits, bitorder="little")[None]
     zero, end = np.zeros(1, dtype=np.int64), np.array([256], dtype=np.int64)
     after, _ = BOTH("partition", words, records, zero, end, np.zeros(1, np.int32), masks, zero)
     assert after[-1].tolist() == [255]
-    assert after[1][255].tolist() == [code, 0, 0, 0, code, 0, 0, 0]
+    assert after[1][255].tolist() == [code, 0, 0, 0, 0, 0, code, code]
 
 
 @given(seeds, st.integers(0, 30), st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([32, 38]))
 @many
 def test_add_up_adds_the_records_of_each_node_by_column(seed, n, n_features, n_columns, shift):
     rng = np.random.default_rng(seed)
-    codes, values, columns = draw_records(rng, n, n_features, n_columns)
+    codes, targets = draw_records(rng, n, n_features)
+    columns, amounts = draw_tables(rng, n_columns, shift)
     n_nodes = int(rng.integers(0, 4))
     begins, ends = draw_segments(rng, n, n_nodes)
     start = rng.integers(0, 2**40, size=(n_nodes, n_columns)).astype(np.uint64)
-    after, _ = BOTH("add_up", as_records(codes, values, columns), begins, ends, shift, start)
+    after, _ = BOTH("add_up", as_records(codes, targets), begins, ends, columns, amounts, start)
     expected = start.copy()
     for node, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-        np.add.at(expected[node], columns[begin:end], np.uint64(1 << shift) + values[begin:end].astype(np.uint64))
+        np.add.at(expected[node], columns[targets[begin:end]], amounts[targets[begin:end]])
     np.testing.assert_array_equal(after[-1], expected)
 
 
-@given(seeds, st.integers(0, 30), st.integers(0, 4), st.integers(1, 5))
+@given(seeds, st.integers(0, 30), st.integers(0, 4), st.integers(1, 5), st.integers(0, 3))
 @many
-def test_deal_writes_each_row_once_in_the_order_of_its_part(seed, n, n_features, n_parts):
+def test_deal_writes_each_row_once_in_the_order_of_its_part(seed, n, n_features, n_parts, n_bytes_of_nothing):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 256, size=(n, n_features)).astype(np.uint8)
-    values, columns = (rng.choice([0, 255, 256, 65535], size=n).astype(np.uint16) for _ in range(2))
+    targets = rng.choice(EDGE_TARGETS, size=n).astype(np.int32)
     parts = rng.integers(0, n_parts + 1, size=n).astype(np.uint16)
-    parts[parts == n_parts] = rng.choice([n_parts, 65535])  # these are left out
+    left_out = parts == n_parts
+    parts[left_out] = rng.choice([n_parts, 65535])
+    targets[left_out] = -1
     sizes = np.bincount(parts, minlength=n_parts)[:n_parts]
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    records = np.full((bounds[-1], n_features + 4), 77, dtype=np.uint8)
-    after, _ = BOTH("deal", codes, values, columns, parts, bounds[:-1].copy(), records)
+    records = np.full((bounds[-1], n_features + n_bytes_of_nothing + 2), 77, dtype=np.uint8)
+    after, _ = BOTH("deal", codes, targets, parts, bounds[:-1].copy(), records)
     np.testing.assert_array_equal(after[-2], bounds[1:])
     order = np.argsort(parts, kind="stable")[: bounds[-1]]
-    np.testing.assert_array_equal(after[-1], as_records(codes, values, columns)[order])
+    nothing = np.full((n, n_bytes_of_nothing), 77, dtype=np.uint8)
+    np.testing.assert_array_equal(after[-1], as_records(np.concatenate([codes, nothing], axis=1), targets)[order])
 
 
 def test_65535_parts_are_all_used():
     parts = np.array([0, 65534, 65535], dtype=np.uint16)
     ends = np.zeros(65535, dtype=np.int64)
     ends[65534] = 1
-    codes, ones = np.array([[1], [2], [3]], dtype=np.uint8), np.ones(3, dtype=np.uint16)
-    after, _ = BOTH("deal", codes, ones, ones, parts, ends, np.zeros((2, 5), dtype=np.uint8))
-    assert after[-1].tolist() == [[1, 1, 0, 1, 0], [2, 1, 0, 1, 0]]
+    codes, targets = np.array([[1], [2], [3]], dtype=np.uint8), np.array([258, 3, -1], dtype=np.int32)
+    after, _ = BOTH("deal", codes, targets, parts, ends, np.zeros((2, 3), dtype=np.uint8))
+    assert after[-1].tolist() == [[1, 2, 1], [2, 3, 0]]
     assert after[-2][[0, 65534]].tolist() == [1, 2]

@@ -201,17 +201,18 @@ EDGE_COSTS = [
 ]
 
 
-def scratch(rule, width):
-    return np.zeros(width // 256 + 1, dtype=np.uint64) if rule == "exponential" else np.zeros(width, dtype=np.int64)
-
-
-def pick(rule, costs, table, streams):
+def pick(rule, costs, table, streams, twice=None):
+    """Pick from rows of costs with both kernels; without ``twice`` a row is one block that is read in full."""
     costs = np.asarray(costs, dtype=np.int64)
     picks = np.full(len(costs), 77, dtype=np.int64)
-    after, _ = BOTH(rule, costs, table, streams, scratch(rule, costs.shape[1]), picks)
+    if rule == "exponential":
+        twice = np.zeros((len(costs), 1), dtype=np.uint8) if twice is None else twice
+        after, _ = BOTH(rule, costs, twice, table, streams, np.full(twice.shape[1], 3, dtype=np.uint64), picks)
+    else:
+        after, _ = BOTH(rule, costs, table, streams, np.zeros(costs.shape[1], dtype=np.int64), picks)
     np.testing.assert_array_equal(after[0], costs)
-    assert ((after[4] >= -1) & (after[4] < costs.shape[1])).all()
-    return after[4]
+    assert ((after[-1] >= -1) & (after[-1] < costs.shape[1])).all()
+    return after[-1]
 
 
 @pytest.mark.parametrize("rule", ["exponential", "permute_and_flip"])
@@ -248,37 +249,85 @@ def test_selections_are_the_same_compiled_and_interpreted(rule, seed, width, spr
 COSTS_TO_COUNT = [[0, 1, 2], [3, 3, 3], [7, 5, ABSENT_COST], [0, 9, 1], [-4, -3, -4]]
 
 
+def expanded(costs, twice):
+    """Return costs with the second half of every block that counts twice written out."""
+    blocks = np.array(costs, dtype=np.int64).reshape(len(twice), -1)
+    half = blocks.shape[1] // 2
+    blocks[twice > 0, half:] = blocks[twice > 0, :half]
+    return blocks.ravel()
+
+
+def every_pick(kernel, costs, twice, table):
+    """Return the picks of all values of the one integer that is drawn: each is as likely as the others."""
+    whole = expanded(costs, twice)
+    weights = np.where(whole == ABSENT_COST, 0, table[np.minimum(whole - whole.min(), len(table) - 1)].astype(np.int64))
+    total = int(weights.sum())
+    rows, flags = np.tile(np.array(costs, dtype=np.int64), (total, 1)), np.tile(twice, (total, 1))
+    picks, streams = np.zeros(total, dtype=np.int64), streams_that_begin(np.arange(total)[:, None])
+    kernel.exponential(rows, flags, table, streams, np.full(len(twice), 3, dtype=np.uint64), picks)
+    return picks, weights
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("costs", [*COSTS_TO_COUNT, [0, 1, ABSENT_COST, 3, 3, 2, 100, 1]])
 @pytest.mark.parametrize("table", [[8, 5, 2, 1], [4, 1], [3]])
 def test_exponential_draws_have_exactly_their_probabilities(kernel, costs, table):
     table = np.array(table, dtype=np.uint64)
-    pmf = exponential_pmf(costs, table)
-    least = min(costs)
-    total = sum(int(table[min(c - least, len(table) - 1)]) for c in costs if c != ABSENT_COST)
-    rows = np.tile(np.array(costs, dtype=np.int64), (total, 1))
-    picks = np.zeros(total, dtype=np.int64)
-    kernel.exponential(rows, table, streams_that_begin(np.arange(total)[:, None]), np.zeros(1, np.uint64), picks)
-    assert [Fraction(n, total) for n in np.bincount(picks, minlength=len(costs)).tolist()] == pmf
+    picks, _ = every_pick(kernel, costs, np.zeros(1, dtype=np.uint8), table)
+    counts = np.bincount(picks, minlength=len(costs)).tolist()
+    assert [Fraction(n, len(picks)) for n in counts] == exponential_pmf(costs, table)
+
+
+UNWRITTEN = [-(2**61), 17, ABSENT_COST, -1]  # what the memory of a second half may hold that nobody wrote
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("width", [256, 257, 512, 700])
-def test_exponential_draws_are_exact_across_chunks(kernel, width):
-    """Candidates are searched by chunks of 256: every draw must land on the candidate that the running sum names."""
-    rng = np.random.default_rng(width)
-    costs = rng.integers(0, 5, size=width)
-    costs[rng.random(width) < 0.5] = ABSENT_COST
-    costs[250:256] = ABSENT_COST
-    table = np.array([4, 2, 1], dtype=np.uint64)
-    least = costs.min()
-    weights = np.where(costs == ABSENT_COST, 0, table[np.minimum(costs - least, 2)].astype(np.int64))
-    expected = np.repeat(np.arange(width), weights)
-    total = len(expected)
-    picks = np.zeros(total, dtype=np.int64)
-    streams = streams_that_begin(np.arange(total)[:, None])
-    kernel.exponential(np.tile(costs, (total, 1)), table, streams, np.zeros(width // 256 + 1, np.uint64), picks)
-    np.testing.assert_array_equal(picks, expected)
+@pytest.mark.parametrize("twice", list(itertools.product([0, 1], repeat=3)))
+@pytest.mark.parametrize("table", [[8, 5, 2, 1], [4, 1], [3], [1, 0]])
+def test_blocks_that_count_twice_have_the_distribution_of_what_they_stand_for(kernel, twice, table):
+    """Exactly: every draw is counted, with blocks of all kinds side by side, and absent slots among them."""
+    twice, table, rng = np.array(twice, dtype=np.uint8), np.array(table, dtype=np.uint64), np.random.default_rng(0)
+    for width, absent in [(2, 0.0), (2, 0.5), (8, 0.3), (6, 0.9)]:
+        for _ in range(4):
+            costs = rng.integers(0, 5, size=3 * width)
+            costs[rng.random(3 * width) < absent] = ABSENT_COST
+            costs[rng.integers(3) * width] = 1  # never none at all; the first slot of a block is always read
+            whole = expanded(costs, twice)
+            unread = np.repeat(twice > 0, width) & (np.tile(np.arange(width), 3) >= width // 2)
+            costs[unread] = rng.choice(UNWRITTEN, size=unread.sum())
+            picks, _ = every_pick(kernel, costs, twice, table)
+            counts = np.bincount(picks, minlength=3 * width).tolist()
+            assert [Fraction(n, len(picks)) for n in counts] == exponential_pmf(whole.tolist(), table)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n_blocks", [1, 2, 5, 100])
+def test_exponential_draws_are_exact_across_blocks(kernel, n_blocks):
+    """Candidates are searched by blocks: every draw must land on the candidate that the running sum names."""
+    rng = np.random.default_rng(n_blocks)
+    costs = rng.integers(0, 5, size=400)
+    costs[rng.random(400) < 0.5] = ABSENT_COST
+    costs[: 400 // n_blocks] = ABSENT_COST if n_blocks > 1 else 4  # a block without any
+    picks, weights = every_pick(kernel, costs, np.zeros(n_blocks, np.uint8), np.array([4, 2, 1], dtype=np.uint64))
+    np.testing.assert_array_equal(picks, np.repeat(np.arange(400), weights))
+
+
+@given(seed=seeds, n_blocks=st.sampled_from([1, 2, 7]), spread=st.sampled_from([0, 3, 50, 2**40]))
+@few
+def test_blocks_that_count_twice_are_the_same_compiled_and_interpreted(seed, n_blocks, spread):
+    rng = np.random.default_rng(seed)
+    costs = rng.integers(-spread, spread, size=(4, n_blocks * 10), endpoint=True)
+    costs[rng.random(costs.shape) < 0.3] = ABSENT_COST
+    twice = (rng.random((4, n_blocks)) < 0.5).astype(np.uint8)
+    twice[0] = 1
+    costs[1, :] = ABSENT_COST
+    costs[2].reshape(n_blocks, 10)[twice[2] > 0, :5] = ABSENT_COST  # only what is not read is left of such blocks
+    table = list(TABLES.values())[seed % len(TABLES)]
+    picks = pick("exponential", costs, table, RandomSource(seed).streams(4), twice)
+    for row, flags, picked in zip(costs, twice, picks, strict=True):
+        whole = expanded(row, flags)
+        assert (picked == -1) == (whole == ABSENT_COST).all()
+        assert picked == -1 or whole[picked] != ABSENT_COST
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

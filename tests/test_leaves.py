@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from diprime import Ledger
-from diprime.histograms import TargetLayout
+from diprime.histograms import TargetLayout, Window
 from diprime.leaves import LeafSums, charge_leaves, plain_means, release, shrunken_means
 from diprime.mechanisms import laplace_variance
 from diprime.randomness import RandomSource
@@ -27,17 +27,33 @@ def of_sums(sums, noise_variance=0.0):
 @pytest.mark.parametrize("layout", [TargetLayout.of_classes(3), TargetLayout.of_number(4096)])
 def test_without_noise_the_release_is_the_truth_in_units_of_a_record(layout):
     sums = np.arange(4 * 2 * layout.n_outputs).reshape(2, 4, -1).astype(np.int64) * layout.units
-    leaves = release(sums, layout, math.inf, RandomSource(0), exact_counts=False)
+    leaves = release(sums, layout, layout.whole, math.inf, RandomSource(0), exact_counts=False)
     assert np.array_equal(leaves.sums * layout.units, sums)
     assert np.array_equal(leaves.counts * layout.units, sums.sum(axis=-1))
     assert leaves.noise_variance == 0
+    assert (leaves.low, leaves.high) == (0, 1)
+
+
+@pytest.mark.parametrize("exact_counts", [True, False])
+def test_a_window_is_public_and_says_only_what_the_sums_mean(exact_counts):
+    layout = TargetLayout.of_number(4096)
+    sums = np.full((1, 64, 2), 50 * 4096, dtype=np.int64)
+    whole, part = (
+        release(sums, layout, window, Fraction(1), RandomSource(0), exact_counts=exact_counts)
+        for window in (layout.whole, Window(1024, 3072))
+    )
+    assert np.array_equal(whole.sums, part.sums)
+    assert np.array_equal(whole.counts, part.counts)
+    assert whole.noise_variance == part.noise_variance
+    assert (whole.low, whole.high) == (0, 1)
+    assert (part.low, part.high) == (0.25, 0.75)
 
 
 @pytest.mark.parametrize("layout", [TargetLayout.of_classes(2), TargetLayout.of_number(4096)])
 def test_the_noise_has_the_variance_that_is_stated(layout):
     sums = np.full((4, 2048, 2), 1000 * layout.units, dtype=np.int64)
     epsilon = Fraction(1, 2)
-    leaves = release(sums, layout, epsilon, RandomSource(0), exact_counts=False)
+    leaves = release(sums, layout, layout.whole, epsilon, RandomSource(0), exact_counts=False)
     noise = leaves.sums - 1000
     assert leaves.noise_variance == pytest.approx(laplace_variance(epsilon, layout.units) / layout.units**2)
     assert leaves.noise_variance == pytest.approx(8, rel=0.03)
@@ -51,7 +67,7 @@ def test_the_noise_has_the_variance_that_is_stated(layout):
 def test_the_paper_s_leaf_of_a_number_has_its_exact_count():
     layout = TargetLayout.of_number(4096)
     sums = np.full((1, 64, 2), 50 * 4096, dtype=np.int64)
-    leaves = release(sums, layout, Fraction(1), RandomSource(0), exact_counts=True)
+    leaves = release(sums, layout, layout.whole, Fraction(1), RandomSource(0), exact_counts=True)
     assert (leaves.counts == 100).all()
     assert np.ptp(leaves.sums[..., 1]) > 0
 
@@ -176,12 +192,12 @@ def test_plain_means_are_sums_over_counts_clamped():
 # -- how targets become sums ------------------------------------------------------------------------------------------
 
 
-def packed(layout, target):
+def packed(layout, target, window=None):
     """Add up the bins of records as the kernels do."""
-    columns, values = layout.columns_and_values(np.asarray(target, dtype=np.int32))
+    adds = layout.contributions(window or layout.whole)
     bins = np.zeros(layout.n_columns, dtype=np.uint64)
-    for column, value in zip(columns, values, strict=True):
-        bins[column] += np.uint64((1 << layout.shift) + int(value))
+    for value in target:
+        bins[adds.columns[value]] += adds.amounts[value]
     return bins
 
 
@@ -198,6 +214,8 @@ def test_the_vector_of_numbers_is_what_is_left_and_their_sum():
     layout = TargetLayout.of_number(4096)
     vector = layout.vectors(packed(layout, [0, 4096, 1000, 7]))
     assert vector.tolist() == [4 * 4096 - 5103, 5103]
+    through_a_window = layout.vectors(packed(layout, [0, 4096, 1000, 7], Window(500, 1500)))
+    assert through_a_window.tolist() == [2 * 4096 + 2048, 4096 + 2048]
 
 
 def test_a_bin_holds_as_many_rows_as_are_allowed():

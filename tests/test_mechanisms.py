@@ -356,6 +356,52 @@ def test_selections_follow_their_distribution_and_less_noise_is_noticed(rule, ep
     assert not fits(select_many(rule, costs, sharp, seed=2), pmf)
 
 
+A = ABSENT_COST
+HALVES = [[3, 0], [A, 1], [2, 2], [A, A], [1, A]]
+
+
+@pytest.mark.parametrize("rule", PMFS)
+@pytest.mark.parametrize("twice", [[1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [1, 0, 0, 0, 0], [0, 0, 1, 1, 0]])
+def test_blocks_that_count_twice_have_the_distribution_of_what_they_stand_for(rule, twice):
+    second = [[4, 1], [0, A], [A, A], [2, 5], [1, 1]]
+    table = weight_table(Fraction(1), 2, 20)
+    unwritten = [-(10**6), -5]  # would be picked at once, were they read
+    blocks = list(zip(HALVES, second, twice, strict=True))
+    costs = [c for first, rest, again in blocks for c in [*first, *(unwritten if again else rest)]]
+    whole = [c for first, rest, again in blocks for c in [*first, *(first if again else rest)]]
+    once = [c for first, rest, again in blocks for c in [*first, *([A, A] if again else rest)]]
+    rows, flags = np.tile(np.array(costs), (DRAWS, 1)), np.tile(np.array(twice, dtype=np.uint8), (DRAWS, 1))
+    picks = select(rule, rows, table, RandomSource(11).streams(DRAWS), flags)
+    counts = np.bincount(picks, minlength=len(costs))
+    assert fits(counts, PMFS[rule](whole, table))
+    assert not fits(counts, PMFS[rule](once, table))
+
+
+@pytest.mark.parametrize("rule", PMFS)
+def test_every_row_has_its_own_blocks_that_count_twice(rule):
+    """Without privacy the least cost is picked: which rows have it in both halves tells which were read twice."""
+    table = weight_table(math.inf, 2, 8)
+    costs = np.array([[1, 0, 7, 7, 3, 3, 3, 3]] * 3)
+    twice = np.array([[0, 0], [1, 0], [0, 1]], dtype=np.uint8)
+    picks = select(
+        rule, np.repeat(costs, 60, axis=0), table, RandomSource(12).streams(180), np.repeat(twice, 60, axis=0)
+    )
+    assert [set(part.tolist()) for part in picks.reshape(3, 60)] == [{1}, {1, 3}, {1}]
+
+
+@pytest.mark.parametrize("rule", PMFS)
+@pytest.mark.parametrize("n_rows", [0, 1, 2])
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_selections_of_any_shape(rule, n_rows, width):
+    table, streams = weight_table(Fraction(1), 2, width), RandomSource(0).streams(n_rows)
+    picks = select(rule, np.zeros((n_rows, width), dtype=np.int64), table, streams)
+    assert len(picks) == n_rows
+    assert ((picks >= 0) & (picks < width)).all()
+    if width % 2 == 0:
+        again = select(rule, np.zeros((n_rows, width), dtype=np.int64), table, streams, np.ones((n_rows, 1), np.uint8))
+        assert len(again) == n_rows
+
+
 def test_the_rules_are_told_apart():
     table, costs = weight_table(Fraction(1), 2, 3), [0, 1, 2]
     flip = select_many("permute-and-flip", costs, table, seed=3)

@@ -282,6 +282,12 @@ def test_saved_models_hold_no_more_than_the_model(task, tmp_path, monkeypatch):
     loaded = joblib.load(tmp_path / "model.joblib")
     assert leaks(loaded, secrets) == []
     assert np.array_equal(loaded.predict(X), model.predict(X))
+    model.save(tmp_path / "model.diprime")
+    content = (tmp_path / "model.diprime").read_bytes()
+    assert secrets.key not in content
+    header = content[16 : 16 + int.from_bytes(content[8:16], "little")]
+    assert re.search(rb"(?<!\d)%d(?!\d)" % N, header) is None
+    assert leaks(diprime.load(tmp_path / "model.diprime"), secrets) == []
 
 
 def test_the_domain_given_is_the_domain_kept():

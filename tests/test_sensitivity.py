@@ -35,6 +35,7 @@ from diprime.randomness import RandomSource
 from diprime.splitters import (
     MEDIAN_COST,
     MOST_UNITS,
+    NEVER_ENOUGH,
     Cost,
     Families,
     JointSplitter,
@@ -58,7 +59,15 @@ TARGETS = {
     "one class": (Categorical(["only"]), TargetLayout.of_classes(1)),
 }
 ODD_NUMBERS = [math.nan, math.inf, -math.inf, -0.0, 0.0, 5e-324, -1.0, 1.0, 1e308, None]
-COSTS = [Cost(1024, 0), Cost(64, 0), Cost(256, 13), Cost(32, 32_000)]
+ENDS = [Fraction(0), Fraction(1, 64), Fraction(1, 8), Fraction(3, 8), Fraction(31, 64)]
+COSTS = [
+    *(Cost(1024, 0, 0, ends) for ends in ENDS),
+    Cost(64, 0),
+    Cost(256, 13, 5, Fraction(1, 8)),
+    Cost(256, 13, NEVER_ENOUGH, Fraction(3, 8)),
+    Cost(32, 32_000),
+    Cost(32, 32_000, 2, Fraction(31, 64)),
+]
 
 
 def numbers(low, high):
@@ -98,19 +107,23 @@ def engine_of(codes, target, layout, parts=None, n_parts=1):
     return local_histograms(codes, target, parts, n_parts, layout, ONE)
 
 
+def candidates_costs(candidates, bins, begin, end, cost):
+    """Return the costs of candidates by pair of node and feature, with every slot written out."""
+    costs, twice = candidates.costs(bins, begin, end, 0, cost)
+    costs[twice > 0, candidates.half :] = costs[twice > 0, : candidates.half]
+    return costs
+
+
 def all_costs(candidates, bins, n_nodes, cost, families):
     """Return the costs of all candidates by node, and of the family masks by the kernel that chooses among medians."""
-    costs = candidates.costs(bins, 0, n_nodes * candidates.per_node, 0, cost).reshape(n_nodes, -1)
+    costs = candidates_costs(candidates, bins, 0, n_nodes * candidates.per_node, cost).reshape(n_nodes, -1)
     layout = candidates.layout
     size = len(families.masks)
     features = np.repeat(np.arange(len(families.sizes)), families.sizes)
     again = np.empty((n_nodes, size), dtype=np.int64)
     for node in range(n_nodes):
         nodes = np.full(size, node)
-        scoring.mask_costs(
-            bins, nodes, features, families.masks, layout.n_columns, layout.shift,
-            cost.scale(layout), cost.balance, again[node],
-        )  # fmt: skip
+        scoring.mask_costs(bins, nodes, features, families.masks, *cost.kernel_arguments(layout), again[node])
     return np.concatenate([costs, again], axis=1)
 
 
@@ -127,6 +140,7 @@ def test_costs_and_leaf_sums_of_neighbouring_data_sets(task, data):
     order = np.random.default_rng(data.draw(st.integers(0, 99))).permutation(len(larger))
     larger = [larger[i] for i in order]
 
+    costs = data.draw(st.permutations(COSTS))[:3]
     one = engine_of(*encoded(domain, rows), layout)
     two = engine_of(*encoded(domain, larger), layout)
     counts = encoded(domain, [record])[1][0] >= 0
@@ -142,7 +156,7 @@ def test_costs_and_leaf_sums_of_neighbouring_data_sets(task, data):
         bins, more = one.histograms(0, n_nodes).copy(), two.histograms(0, n_nodes).copy()
         touched = (bins != more).any(axis=1)
         assert touched.sum() == counts, "one node of a level holds the record"
-        for cost in [MEDIAN_COST, *COSTS]:
+        for cost in [MEDIAN_COST, *costs]:
             before = all_costs(candidates, bins, n_nodes, cost, families)
             after = all_costs(candidates, more, n_nodes, cost, families)
             present = before != ABSENT_COST
@@ -152,11 +166,11 @@ def test_costs_and_leaf_sums_of_neighbouring_data_sets(task, data):
                 if not touched[node]:
                     assert not change.any()
                 elif not cost.units:
-                    assert (abs(change) == 1).all()
-                else:
+                    assert set(change.tolist()) <= {0, -2}, "two less of twice what the smaller side lacks, or the same"
+                elif len(change):
                     assert np.ptp(change) <= cost.range
                 if cost.balance == 0:
-                    # SSE only grows, by at most one; -units·v² <= 0 of the record itself is common to all candidates.
+                    # Impurity only grows, by at most one; what the record has of its own is common to all candidates.
                     assert change.min(initial=0) >= -cost.units - 1
                     assert change.max(initial=0) <= cost.units + 1
         level = blind.level(regions, Fraction(0), source)
@@ -169,22 +183,27 @@ def test_costs_and_leaf_sums_of_neighbouring_data_sets(task, data):
         assert np.count_nonzero(change) == counts, "one leaf holds the record"
 
 
-def test_the_range_of_the_split_quality_is_used_up_to_the_rounding():
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize(("balance", "enough"), [(0, 0), (100, NEVER_ENOUGH), (100, 3001), (100, 5)])
+def test_the_range_of_a_cost_is_used_up_to_the_rounding(ends, balance, enough):
     """The range is not only enough: a record can move two candidates of a node by nearly all of it."""
     domain = Domain({"x": Numeric(edges=[1, 2])}, TARGETS["binary"][0])
     layout = TARGETS["binary"][1]
     families = Families.draw(domain, RandomSource(0))
     candidates = _Candidates(domain, layout, families, Regions.roots(domain, 1), np.zeros((1, 1), dtype=np.int64))
     n = 3000
-    codes = np.repeat(np.array([0, 2], dtype=np.uint8), n)[:, None]
-    target = np.repeat(np.array([0, 1], dtype=np.int32), n)
-    cost = Cost(1024, 0)
-    # In the middle cell either side of two thresholds takes the record: with its like, or with all the others.
-    before = candidates.costs(engine_of(codes, target, layout).histograms(0, 1), 0, 1, 0, cost)[0]
-    codes, target = np.append(codes, [[1]], axis=0).astype(np.uint8), np.append(target, 1).astype(np.int32)
-    after = candidates.costs(engine_of(codes, target, layout).histograms(0, 1), 0, 1, 0, cost)[0]
+    codes = np.repeat(np.array([0, 2], dtype=np.uint8), [n, n + 3])[:, None]
+    target = np.repeat(np.array([0, 1], dtype=np.int32), [n, n + 3])
+    cost = Cost(1024, balance, enough, ends)
+    # In the middle cell either side of two thresholds takes the record: its like, or all the others, which are more.
+    before = candidates_costs(candidates, engine_of(codes, target, layout).histograms(0, 1), 0, 1, cost)[0]
+    codes, target = np.append(codes, [[1]], axis=0).astype(np.uint8), np.append(target, 0).astype(np.int32)
+    after = candidates_costs(candidates, engine_of(codes, target, layout).histograms(0, 1), 0, 1, cost)[0]
     change = (after - before)[before != ABSENT_COST]
-    assert cost.units - 2 <= np.ptp(change) <= cost.range
+    unused = balance if enough == 5 else 0  # both sides have enough: no candidate lacks less than before
+    assert cost.range - unused - 3 <= np.ptp(change) <= cost.range - unused
+    if not unused:
+        assert np.ptp(change) > 0.7 * cost.range
 
 
 @pytest.mark.parametrize("task", ["number", "binary", "classes"])
@@ -216,13 +235,13 @@ def test_costs_of_neighbouring_histograms_at_the_largest_number_of_rows(task, da
     value = 1 if columns > 1 else data.draw(st.integers(0, layout.units))
     more[0, rng.integers(256), rng.integers(columns)] += np.uint64((1 << layout.shift) + value)
     for cost in [MEDIAN_COST, *COSTS]:
-        before = candidates.costs(bins.reshape(1, -1), 0, 1, 0, cost)
-        after = candidates.costs(more.reshape(1, -1), 0, 1, 0, cost)
+        before = candidates_costs(candidates, bins.reshape(1, -1), 0, 1, cost)
+        after = candidates_costs(candidates, more.reshape(1, -1), 0, 1, cost)
         change = after - before
         if cost.units:
             assert np.ptp(change) <= cost.range
         else:
-            assert (abs(change) == 1).all()
+            assert set(change.ravel().tolist()) <= {0, -2}
 
 
 @given(st.integers(1, 6), st.lists(st.tuples(st.integers(0, 255), st.integers(0, 3)), max_size=30), st.integers(0, 999))
@@ -304,10 +323,11 @@ NUMBER_RECORDS = list(itertools.product([0.0, 1.0, None], ["a", "b"], [0.0, 0.5,
 EPSILON = Fraction(3, 2)
 
 
-def make_splitter(method, domain, layout):
+def make_splitter(method, domain, layout, ends=Fraction(1, 8)):
     families = Families.draw(domain, RandomSource(0))
     if method == "joint":
-        return JointSplitter(domain, layout, families, domain.n_features, Fraction(1, 10))
+        ends = ends if layout.units == 1 else Fraction(0)
+        return JointSplitter(domain, layout, families, domain.n_features, Fraction(1, 10), ends)
     rule = "permute-and-flip" if method == "diprime-flip" else "exponential"
     k = 1 if method == "diprime" else domain.n_features
     return MedianSplitter(domain, layout, families, k, rule)
@@ -321,7 +341,7 @@ def exact_distribution(level, bins):
     """Return the distribution of the split of a root, in fractions, out of the level's own costs and tables."""
     candidates = level.candidates
     if not isinstance(level, splitters._MedianLevel):
-        costs = candidates.costs(bins, 0, candidates.per_node, 0, level.cost)
+        costs = candidates_costs(candidates, bins, 0, candidates.per_node, level.cost)
         pmf = exponential_pmf(costs.ravel().tolist(), level.table)
         result = {}
         for at, p in enumerate(pmf):
@@ -345,7 +365,7 @@ def exact_distribution(level, bins):
                 bits[codes] = right
                 options.append((int(feature), np.packbits(bits, bitorder="little"), p))
         else:
-            row = candidates.costs(bins, pair, pair + 1, 0, MEDIAN_COST)[0]
+            row = candidates_costs(candidates, bins, pair, pair + 1, MEDIAN_COST)[0]
             slots = np.flatnonzero(row != ABSENT_COST)
             pmf = select_pmf(row[slots].tolist(), level.median_table)
             masks = candidates.masks(np.full(len(slots), pair), slots)
@@ -361,10 +381,7 @@ def exact_distribution(level, bins):
 
     def cost_of(feature, mask):
         out = np.empty(1, dtype=np.int64)
-        scoring.mask_costs(
-            bins, np.array([0]), np.array([feature]), mask[None], layout.n_columns, layout.shift,
-            quality.scale(layout), quality.balance, out,
-        )  # fmt: skip
+        scoring.mask_costs(bins, np.array([0]), np.array([feature]), mask[None], *quality.kernel_arguments(layout), out)
         return int(out[0])
 
     priced = [[(f, mask_key(m), p, cost_of(f, m)) for f, m, p in options] for options in medians]
@@ -551,7 +568,7 @@ def test_the_trees_of_the_audit_follow_the_exact_distribution():
         level = splitter.level(Regions.roots(AUDIT_DOMAIN, 1), AUDIT_EPSILON, RandomSource(0))
         exact = exact_distribution(level, engine_of(codes, target, layout).histograms(0, 1))
         seen = observed_splits(method, codes, target, 3)
-        assert len(exact) == 3
+        assert len(exact) == 4
         for (_, mask), p in exact.items():
             count = seen[mask[:1] + mask[31:]]
             assert abs(count - AUDIT_TREES * p) < 5 * math.sqrt(AUDIT_TREES * p * (1 - p))
@@ -559,8 +576,9 @@ def test_the_trees_of_the_audit_follow_the_exact_distribution():
 
 def test_units_of_the_joint_cost_are_what_the_range_says():
     assert MOST_UNITS == 1024
-    assert Cost.joint(Fraction(1), Fraction(1, 100)) == Cost(1024, 10)
-    assert Cost.joint(Fraction(1, 100), Fraction(1, 100)) == Cost(32, 0)
+    ends = Fraction(1, 8)
+    assert Cost.joint(Fraction(1), Fraction(1, 100), ends) == Cost(1024, 10, 5 * 1036 // 10, ends)
+    assert Cost.joint(Fraction(1, 100), Fraction(1, 100), ends) == Cost(32, 0, 0, ends)
 
 
 BOTH_LARGE = [BIG, BIG + 1]

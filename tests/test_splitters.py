@@ -21,6 +21,7 @@ from diprime.randomness import RandomSource
 from diprime.splitters import (
     MEDIAN_COST,
     MOST_UNITS,
+    NEVER_ENOUGH,
     Cost,
     Families,
     JointSplitter,
@@ -43,6 +44,7 @@ DOMAIN = Domain(
     target=CLASSES,
 )
 LAYOUTS = [TargetLayout.of_classes(2), TargetLayout.of_classes(4), TargetLayout.of_number(4096)]
+ENDS = [Fraction(0), Fraction(1, 64), Fraction(1, 8), Fraction(3, 8), Fraction(31, 64)]
 ONE = Threads(1)
 
 
@@ -79,17 +81,34 @@ def vectors_of(target, layout):
     return np.eye(layout.n_outputs, dtype=np.int64)[target]
 
 
+def impurity_of_share(p, ends):
+    """Return f of Cost: slope 1 at first, slope -1 at last, a parabola between, without a jump or a bend."""
+    if p <= ends:
+        return p
+    if p >= 1 - ends:
+        return 1 - p
+    return p - (p - ends) ** 2 / (1 - 2 * ends)
+
+
 def exact_gain(vectors, right, cost, layout):
-    """Return units·(½Σ‖t‖² - SSE), up to a term that all splits share, in exact arithmetic, for scaled targets."""
+    """Return units·(impurity's common term less impurity) in exact arithmetic, for scaled targets."""
     gain = Fraction(0)
+    weight = 1 if layout.n_outputs == 2 else Fraction(1, 2)
     for side in (vectors[right], vectors[~right]):
         if len(side):
             sums = side.sum(axis=0)
             # The kernels leave out the other entry of two; for them both entries of two deviate alike.
-            kept = sums[1:] if layout.n_outputs == 2 else sums
-            gain += Fraction(sum(int(s) ** 2 for s in kept), len(side))
-    weight = 1 if layout.n_outputs == 2 else Fraction(1, 2)
-    return cost.units * weight * gain / layout.units**2
+            for s in sums[1:] if layout.n_outputs == 2 else sums:
+                p = Fraction(int(s), len(side) * layout.units)
+                gain += weight * len(side) * (p - impurity_of_share(p, cost.ends))
+    return cost.units * gain
+
+
+def costs_of_all(candidates, bins, begin, end, first_node, cost, **kwargs):
+    """Return the costs of candidates with every slot written out."""
+    costs, twice = candidates.costs(bins, begin, end, first_node, cost, **kwargs)
+    costs[twice > 0, candidates.half :] = costs[twice > 0, : candidates.half]
+    return costs
 
 
 def random_levels(domain, layout, families, n_trees, depth, seed):
@@ -141,7 +160,7 @@ def test_regions_are_what_the_path_leaves_and_children_never_offer_what_it_exclu
         chosen = np.where(splittable, chosen, -1)
         candidates = _Candidates(DOMAIN, layout, families, regions, chosen)
         empty = np.zeros((1, DOMAIN.n_features * 256), dtype=np.uint64)
-        costs = candidates.costs(empty, 0, chosen.size, 0, MEDIAN_COST)
+        costs = costs_of_all(candidates, empty, 0, chosen.size, 0, MEDIAN_COST)
         for pair, row in enumerate(costs):
             slots = np.flatnonzero(row != ABSENT_COST)
             if candidates.features[pair] < 0:
@@ -151,15 +170,19 @@ def test_regions_are_what_the_path_leaves_and_children_never_offer_what_it_exclu
             codes = np.array(sorted(possible[node][feature]))
             offered = candidates.masks(np.full(len(slots), pair), slots)
             rights = goes_right(offered, codes)
-            assert (rights.any(axis=1) & ~rights.all(axis=1)).all(), "every candidate parts what can occur"
+            parts = rights.any(axis=1) & ~rights.all(axis=1)
             if DOMAIN.is_categorical[feature]:
                 own = families.masks[families.starts[feature] :][: families.sizes[feature]]
                 expected = {m.tobytes() for m in own if 0 < goes_right(m, codes).sum() < len(codes)}
                 assert {m.tobytes() for m in offered} == expected
+                assert parts.all(), "every candidate parts what can occur"
             else:
                 cells, has_missing = codes[codes != MISSING], MISSING in codes
-                count = len(cells) - 1 + (len(cells) if has_missing else 0)
+                count = 2 * len(cells) if has_missing else len(cells) - 1
                 assert len({r.tobytes() for r in rights}) == len(slots) == count
+                # Only the last threshold, with the missing values on the side of all numbers, splits nothing.
+                nothing = slots == cells.max() if has_missing else np.zeros(len(slots), dtype=bool)
+                assert (parts == ~nothing).all()
         if features is None:
             break
         children = []
@@ -219,9 +242,21 @@ def test_above_eight_levels_each_code_stands_against_the_rest_beside_a_fixed_num
 # -- costs -------------------------------------------------------------------------------------------------------------
 
 
+COSTS = {
+    "quality": Cost(1024, 0),
+    "joint": Cost(64, 3),
+    "few rows are enough": Cost(64, 3, 6, Fraction(1, 64)),
+    "flat ends": Cost(1024, 20, 30, Fraction(1, 8)),
+    "steep": Cost(1024, 0, 0, Fraction(3, 8)),
+    "steepest": Cost(32, 1, 0, Fraction(31, 64)),
+    "median": MEDIAN_COST,
+}
+
+
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["binary", "classes", "number"])
-@pytest.mark.parametrize("cost", [Cost(1024, 0), Cost(64, 3), MEDIAN_COST], ids=["quality", "joint", "median"])
-def test_costs_are_those_of_the_definition_for_every_candidate_of_every_node(layout, cost):
+@pytest.mark.parametrize("kind", COSTS)
+def test_costs_are_those_of_the_definition_for_every_candidate_of_every_node(layout, kind):
+    cost = COSTS[kind]
     families = Families.draw(DOMAIN, RandomSource(5))
     codes, target = random_rows(DOMAIN, layout, 90, 7)
     codes[:30, 0] = 1  # a feature of which few are missing, so that some nodes have none
@@ -233,22 +268,23 @@ def test_costs_are_those_of_the_definition_for_every_candidate_of_every_node(lay
         chosen = np.where(regions.splittable(), np.arange(DOMAIN.n_features), -1)
         candidates = _Candidates(DOMAIN, layout, families, regions, chosen)
         bins = engine.histograms(0, len(regions))
-        costs = candidates.costs(bins, 0, chosen.size, 0, cost)
+        costs = costs_of_all(candidates, bins, 0, chosen.size, 0, cost)
         for pair, slot in np.argwhere(costs != ABSENT_COST)[::7]:
             node, feature = divmod(int(pair), DOMAIN.n_features)
             rows = nodes == node
             mask = candidates.masks(np.array([pair]), np.array([slot]))
             right = goes_right(mask[0], codes[rows, feature])
-            balance = abs(int(right.sum()) - int((~right).sum()))
+            n_right = int(right.sum())
+            lacking = max(0, cost.enough - min(n_right, len(right) - n_right))
             gain = exact_gain(vectors[rows], right, cost, layout)
-            assert costs[pair, slot] == cost.balance * balance - math.floor(gain)
+            # Where the exact gain is an integer, floats of a parabola over 1 - 2·ends may fall short of it.
+            slack = Fraction(1, 1 << 20) if cost.ends else 0
+            found = cost.balance * lacking - costs[pair, slot]
+            assert math.floor(gain - slack) <= found <= math.floor(gain + slack)
             checked += 1
             without_missing += not (codes[rows, feature] == MISSING).any()
             again = np.empty(1, dtype=np.int64)
-            scoring.mask_costs(
-                bins, np.array([node]), np.array([feature]), mask, layout.n_columns, layout.shift,
-                cost.scale(layout), cost.balance, again,
-            )  # fmt: skip
+            scoring.mask_costs(bins, np.array([node]), np.array([feature]), mask, *cost.kernel_arguments(layout), again)
             assert again[0] == costs[pair, slot]
         if features is None:
             break
@@ -259,6 +295,21 @@ def test_costs_are_those_of_the_definition_for_every_candidate_of_every_node(lay
     assert without_missing > 50
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_median_cost_is_imbalance_up_to_what_all_candidates_share(seed):
+    layout, families = LAYOUTS[0], Families.draw(DOMAIN, RandomSource(seed))
+    codes, target = random_rows(DOMAIN, layout, 41, seed)
+    regions = Regions.roots(DOMAIN, 1)
+    candidates = _Candidates(DOMAIN, layout, families, regions, np.arange(DOMAIN.n_features)[None])
+    costs = costs_of_all(candidates, engine_of(codes, target, layout).histograms(0, 1), 0, 5, 0, MEDIAN_COST)
+    shared = set()
+    for pair, slot in np.argwhere(costs != ABSENT_COST):
+        mask = candidates.masks(np.array([pair]), np.array([slot]))[0]
+        n_right = int(goes_right(mask, codes[:, pair]).sum())
+        shared.add(int(costs[pair, slot]) - abs(41 - 2 * n_right))
+    assert len(shared) == 1
+
+
 def test_both_sides_cost_the_same_where_nothing_is_missing_and_stay_two_candidates():
     domain = Domain({"x": Numeric(0, 1)}, target=CLASSES)
     for layout in LAYOUTS:
@@ -266,15 +317,28 @@ def test_both_sides_cost_the_same_where_nothing_is_missing_and_stay_two_candidat
         _, target = random_rows(domain, layout, 60, 0)
         regions, families = Regions.roots(domain, 1), Families.draw(domain, RandomSource(0))
         candidates = _Candidates(domain, layout, families, regions, np.zeros((1, 1), dtype=np.int64))
-        costs = candidates.costs(engine_of(codes, target, layout).histograms(0, 1), 0, 1, 0, Cost(1024, 5))[0]
-        assert len(costs) == 509
-        assert (costs != ABSENT_COST).all()
-        assert (costs[:254] == costs[254:508]).all()
+        bins = engine_of(codes, target, layout).histograms(0, 1)
+        costs, twice = candidates.costs(bins, 0, 1, 0, Cost(1024, 5))
+        assert costs.shape == (1, candidates.n_slots) == (1, 510)
+        assert twice.tolist() == [1]
+        assert (costs[0, :255] != ABSENT_COST).all()
+        again = np.empty(1, dtype=np.int64)  # the masks of the second half cost what the first half says
+        for slot in (255, 300, 509):
+            mask = candidates.masks(np.array([0]), np.array([slot]))
+            scoring.mask_costs(bins, np.zeros(1, int), np.zeros(1, int), mask, *Cost(1024, 5).kernel_arguments(layout),
+                               again)  # fmt: skip
+            assert again[0] == costs[0, slot - 255]
         # One missing value changes which of the two is better, not which exist.
         codes[0, 0] = MISSING
-        costs = candidates.costs(engine_of(codes, target, layout).histograms(0, 1), 0, 1, 0, Cost(1024, 5))[0]
+        costs, twice = candidates.costs(engine_of(codes, target, layout).histograms(0, 1), 0, 1, 0, Cost(1024, 5))
+        assert twice.tolist() == [0]
         assert (costs != ABSENT_COST).all()
-        assert (costs[:254] != costs[254:508]).any()
+        assert (costs[0, :255] != costs[0, 255:]).any()
+        # Where none can be missing, the second half and the last threshold are no candidates.
+        regions.missing[:] = 0
+        costs, twice = candidates.costs(engine_of(codes[1:], target[1:], layout).histograms(0, 1), 0, 1, 0, MEDIAN_COST)
+        assert twice.tolist() == [0]
+        assert ((costs[0] == ABSENT_COST) == (np.arange(510) >= 254)).all()
 
 
 def test_a_narrow_numeric_feature_has_no_slot_of_a_wide_one():
@@ -282,8 +346,30 @@ def test_a_narrow_numeric_feature_has_no_slot_of_a_wide_one():
     regions, families = Regions.roots(domain, 1), Families.draw(domain, RandomSource(0))
     candidates = _Candidates(domain, LAYOUTS[0], families, regions, np.array([[0, 1]]))
     bins = np.zeros((1, 2 * 256), dtype=np.uint64)
-    costs = candidates.costs(bins, 0, 2, 0, MEDIAN_COST)
-    assert (costs != ABSENT_COST).sum(axis=1).tolist() == [3, 509]
+    costs = costs_of_all(candidates, bins, 0, 2, 0, MEDIAN_COST)
+    assert (costs != ABSENT_COST).sum(axis=1).tolist() == [4, 510]
+    bins[0, [MISSING, 256 + MISSING]] = 1 << LAYOUTS[0].shift
+    costs, twice = candidates.costs(bins, 0, 2, 0, MEDIAN_COST)
+    assert twice.tolist() == [0, 0]
+    assert (costs != ABSENT_COST).sum(axis=1).tolist() == [4, 510]
+
+
+def test_a_family_larger_than_any_number_of_cells_has_a_slot_for_each_of_its_splits():
+    domain = Domain({"x": Numeric(edges=[0]), "c": Categorical(range(8))}, target=CLASSES)
+    regions, families = Regions.roots(domain, 1), Families.draw(domain, RandomSource(0))
+    candidates = _Candidates(domain, LAYOUTS[0], families, regions, np.array([[0, 1]]))
+    bins = np.zeros((1, 2 * 256), dtype=np.uint64)
+    costs = costs_of_all(candidates, bins, 0, 2, 0, MEDIAN_COST)
+    assert families.sizes.tolist() == [0, 511]
+    assert (costs != ABSENT_COST).sum(axis=1).tolist() == [4, 511]
+    slots = np.flatnonzero(costs[0] != ABSENT_COST)
+    masks = candidates.masks(np.zeros(4, dtype=np.int64), slots)
+    assert goes_right(masks, np.array([0, 1, MISSING])).tolist() == [
+        [False, True, False],
+        [False, False, False],
+        [False, True, True],
+        [False, False, True],
+    ]
 
 
 # The float error. Bins are planted: no one has 2^26 rows at hand.
@@ -325,42 +411,44 @@ def edge_bins(layout, columns, rng):
 
 
 @pytest.mark.parametrize("name", EDGES)
-def test_float_error_of_a_cost_is_below_a_quarter_unit_at_the_largest_number_of_rows(name):
+@pytest.mark.parametrize("ends", ENDS)
+def test_float_error_of_a_cost_is_below_a_quarter_unit_at_the_largest_number_of_rows(name, ends):
     layout, columns = EDGES[name]
-    cost = Cost(MOST_UNITS, 0)
+    cost = Cost(MOST_UNITS, 0, 0, ends)
     rng = np.random.default_rng(3)
     finer = 2.0**8 if layout.most_rows > 1 << 26 else 2.0**16  # powers of two: the same float, more of its digits
-    mask = np.zeros((1, 32), dtype=np.uint8)
+    n_columns, shift, scale, *rest = cost.kernel_arguments(layout)
+    zero, mask = np.zeros(1, dtype=np.int64), np.zeros((1, 32), dtype=np.uint8)
     mask[0, 0] = 0b10
     weight = 1 if columns == 1 else Fraction(1, 2)
     worst = Fraction(0)
-    for _ in range(40 if columns > 100 else 1500):
+    for _ in range(10 if columns > 100 else 300):
         counts, values = edge_bins(layout, columns, rng)
         bins = planted(layout, counts, values)
-        exact = sum(Fraction(sum(int(v) ** 2 for v in values[s]), int(sum(counts[s]))) for s in (0, 1))
-        exact *= cost.units * weight * Fraction(1, layout.units**2)
+        exact = Fraction(0)
+        for side in (0, 1):
+            n = int(sum(counts[side]))
+            shares = (Fraction(int(v), n * layout.units) for v in values[side])
+            exact += cost.units * weight * n * sum(p - impurity_of_share(p, ends) for p in shares)
         got = np.empty(1, dtype=np.int64)
         for factor in (1.0, finer):
-            scoring.mask_costs(
-                bins, np.array([0]), np.array([0]), mask, layout.n_columns, layout.shift,
-                cost.scale(layout) * factor, 0, got,
-            )  # fmt: skip
+            scoring.mask_costs(bins, zero, zero, mask, n_columns, shift, scale * factor, *rest, got)
             if factor == 1.0:
                 quarter = Fraction(1, 4)
                 assert math.floor(exact - quarter) <= -got[0] <= math.floor(exact + quarter)
-        costs = np.full((1, 509), ABSENT_COST, dtype=np.int64)
+        costs = np.full((1, 510), ABSENT_COST, dtype=np.int64)
         scoring.numeric_costs(
-            bins, np.array([0]), np.array([0]), np.array([255]), np.array([0], dtype=np.uint8),
-            np.array([254], dtype=np.uint8), np.array([1], dtype=np.uint8), np.array([0]), layout.n_columns,
-            layout.shift, cost.scale(layout) * finer, 0, np.empty(256, dtype=np.int64), np.empty((2, 256)), costs,
+            bins, zero, zero, np.array([0], dtype=np.uint8), np.array([254], dtype=np.uint8),
+            np.array([1], dtype=np.uint8), zero, n_columns, shift, scale * finer, *rest,
+            np.empty(256, dtype=np.int64), np.empty((3, 256)), np.zeros(1, dtype=np.uint8), costs,
         )  # fmt: skip
         for found in (int(got[0]), int(costs[0, 0])):
             below = exact * Fraction(finer) + found  # the floor has taken less than one
             worst = max(worst, abs(below - Fraction(1, 2)) - Fraction(1, 2))
     error = worst / Fraction(finer)
     assert error < Fraction(1, 4)
-    if name == "number":  # the bound that kernels/scoring.py states
-        assert error <= Fraction(columns + 3, 1 << 17)
+    # The bound that kernels/scoring.py states; what is measured is rounded to an integer of the finer scale.
+    assert error <= Fraction(columns + 6, 1 << (17 if name == "number" else 12)) + 1 / Fraction(finer)
 
 
 def test_the_sums_of_the_largest_number_of_rows_fit_their_bins():
@@ -381,24 +469,43 @@ def test_the_sums_of_the_largest_number_of_rows_fit_their_bins():
 @given(
     st.fractions(min_value=Fraction(1, 10**6), max_value=100),
     st.fractions(min_value=0, max_value=1000, max_denominator=1000),
+    st.sampled_from(ENDS),
 )
 @settings(derandomize=True, deadline=None, max_examples=100)
-def test_joint_costs_have_powers_of_two_for_units_and_the_range_of_the_contract(epsilon, balance):
-    cost = Cost.joint(epsilon, balance)
+def test_joint_costs_have_powers_of_two_for_units_and_the_range_of_the_contract(epsilon, balance, ends):
+    cost = Cost.joint(epsilon, balance, ends)
     assert cost.units in (32, 64, 128, 256, 512, 1024)
-    assert cost.range == cost.units + 2 + 2 * cost.balance
+    assert cost.range == cost.units + 2 + cost.balance
     assert abs(cost.balance - balance * cost.units) <= Fraction(1, 2)
+    assert cost.ends == ends
+    if cost.balance:
+        # One row fewer, and to lack all of them would not outweigh e^5 for sure.
+        needed = splitters.BEYOND_LUCK * cost.range / (cost.balance * epsilon)
+        assert cost.enough == NEVER_ENOUGH or cost.enough - 1 < needed <= cost.enough
+        assert 0 < cost.enough <= NEVER_ENOUGH
     for layout in LAYOUTS:
-        scale = cost.scale(layout)
-        assert math.frexp(scale)[0] == 0.5, "a power of two: scaling does not round"
-        assert Fraction(scale) == Fraction(cost.units) * Fraction(layout.column_weight) / layout.units**2
+        n_columns, shift, scale, whole, *rest = cost.kernel_arguments(layout)
+        assert (n_columns, shift, whole) == (layout.n_columns, layout.shift, layout.units)
+        assert rest == [float(ends), cost.balance, cost.enough]
+        for number in (scale, whole):
+            assert math.frexp(number)[0] == 0.5, "a power of two: scaling does not round"
+        assert Fraction(scale) == Fraction(cost.units) * Fraction(layout.column_weight) / layout.units
+        assert Fraction(rest[0]) == ends
+
+
+def test_no_cost_of_a_candidate_comes_near_that_of_none():
+    most = Cost.joint(Fraction(1, 10**6), Fraction(1000), Fraction(0))
+    finest = Cost(MOST_UNITS, 1000 * MOST_UNITS)
+    for cost in (most, finest, MEDIAN_COST):
+        assert cost.balance * cost.enough + cost.units * (1 << 31) < ABSENT_COST // 2
 
 
 def test_the_median_and_quality_costs_have_the_ranges_of_the_contract():
     assert MEDIAN_COST.range == splitters.MEDIAN_RANGE == 2
+    assert min(layout.most_rows for layout in LAYOUTS) < max(layout.most_rows for layout in LAYOUTS) < NEVER_ENOUGH
     splitter = MedianSplitter(DOMAIN, LAYOUTS[0], Families.draw(DOMAIN, RandomSource(0)), 3, "exponential")
     assert splitter.quality_range == splitter.quality.range == MOST_UNITS + 2
-    assert Cost.joint(math.inf, Fraction(0)) == Cost(MOST_UNITS, 0)
+    assert Cost.joint(math.inf, Fraction(0), Fraction(0)) == Cost(MOST_UNITS, 0, 0)
 
 
 # -- features ----------------------------------------------------------------------------------------------------------
@@ -429,7 +536,7 @@ def test_features_are_drawn_uniformly_among_those_that_can_be_split():
 def make_splitter(method, domain, layout, seed=0):
     families = Families.draw(domain, RandomSource(seed))
     if method == "joint":
-        return JointSplitter(domain, layout, families, domain.n_features, Fraction(1, 100))
+        return JointSplitter(domain, layout, families, domain.n_features, Fraction(1, 100), Fraction(1, 64))
     k = 1 if method in ("diprime", "random") else min(5, domain.n_features)
     rule = "permute-and-flip" if method == "diprime-flip" else "exponential"
     return MedianSplitter(domain, layout, families, k, rule, looks_at_data=method != "random")
@@ -551,20 +658,32 @@ def test_a_domain_with_nothing_left_to_split_sends_everything_left(method):
     engine = engine_of(codes, target, LAYOUTS[0])
     splitter = make_splitter(method, domain, LAYOUTS[0])
     structure = grow(engine, splitter, domain, 1, [Fraction(1)] * 11, RandomSource(0), ONE)
-    deepest = structure.masks[0, 2**10 - 1 :]
-    assert not deepest.any(), "4 + 4 + 3 codes have been parted after nine levels"
+    regions, nodes, n_done = Regions.roots(domain, 1), np.zeros(len(codes), dtype=np.int64), 0
+    for level in range(11):
+        here = slice(2**level - 1, 2 ** (level + 1) - 1)
+        features, masks = structure.features[0, here], structure.masks[0, here]
+        done = ~regions.splittable().any(axis=1)
+        n_done += done.sum()
+        assert not masks[done].any()
+        assert not features[done].any()
+        nodes = 2 * nodes + [goes_right(masks[n], codes[i, features[n]]) for i, n in enumerate(nodes)]
+        regions = regions.children(features, masks)
+    assert n_done > 500, "4 + 4 + 3 codes can be parted by nine levels"
     sums = engine.sums()
     assert sums.shape == (2**11, 2)
-    assert sums.sum(axis=0).tolist() == [int((target == 0).sum()), int((target == 1).sum())]
-    filled = {tuple(r) for r in codes.tolist()}
-    assert (sums.sum(axis=1) > 0).sum() == len(filled), "a leaf for each combination of values"
+    np.testing.assert_array_equal(sums[:, 1], np.bincount(nodes, weights=target, minlength=2**11))
+    np.testing.assert_array_equal(sums[:, 0], np.bincount(nodes, weights=1 - target, minlength=2**11))
+    done = ~regions.splittable().any(axis=1)
+    for leaf in np.unique(nodes[done[nodes]]):
+        assert len(np.unique(codes[nodes == leaf], axis=0)) == 1, "a leaf of its own for each combination of values"
+    assert done[nodes].mean() > 0.5
 
 
 def test_random_splits_are_uniform_over_the_thresholds():
     domain = Domain({"x": Numeric(edges=[1, 2, 3])}, target=CLASSES)
     splitter = make_splitter("random", domain, LAYOUTS[0])
-    level = splitter.level(Regions.roots(domain, 14_000), Fraction(0), RandomSource(0))
-    level.choose(np.zeros((1, 256), dtype=np.uint64), 0, 14_000, ONE)
+    level = splitter.level(Regions.roots(domain, 16_000), Fraction(0), RandomSource(0))
+    level.choose(np.zeros((1, 256), dtype=np.uint64), 0, 16_000, ONE)
     masks, counts = np.unique(level.masks, axis=0, return_counts=True)
-    assert len(masks) == 7
+    assert len(masks) == 8
     assert (abs(counts - 2000) < 5 * math.sqrt(2000)).all()

@@ -120,7 +120,7 @@ def simulated_leaf_sse(y, epsilon, n_draws=5000):
     high = np.round((y + 1) / 2 * layout.units).astype(np.int64)
     sums = np.array([len(y) * layout.units - high.sum(), high.sum()])
     sums = np.tile(sums, (n_draws, 1, 1))
-    leaves = release(sums, layout, Fraction(str(epsilon)), RandomSource(1), exact_counts=False)
+    leaves = release(sums, layout, layout.whole, Fraction(str(epsilon)), RandomSource(1), exact_counts=False)
     predictions = 2 * plain_means(leaves)[:, :, 1] - 1
     return np.mean(np.sum((y - predictions) ** 2, axis=1))
 

@@ -10,12 +10,13 @@ import pytest
 from encoded_rows import local_histograms
 from small_data import DOMAINS, METHODS, TASKS, assert_same_forest, fit, forest_arrays, make
 
-from diprime import Domain, Ledger, Numeric, PrivacyWarning
-from diprime.budget import Charge
+from diprime import Domain, Ledger, Numeric, PrivacyWarning, defaults
+from diprime.budget import Charge, share_of
 from diprime.growth import grow
 from diprime.histograms import TargetLayout
 from diprime.parallel import Threads
 from diprime.randomness import RandomSource, deal_parts
+from diprime.splitters import JointSplitter
 from diprime.training import Settings, make_splitter, train
 
 EPSILONS = {
@@ -33,6 +34,8 @@ SHAPES = {
     "depth": {"max_depth": 3},
     "trees": {"n_estimators": 2},
 }
+
+OVERVIEW = ("row count", "class counts", "target window")
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +62,15 @@ def test_the_ledger_adds_up_to_epsilon_exactly(small, method, task, partition, s
             assert all(isinstance(charge.epsilon, Fraction) for charge in ledger.charges)
         assert ledger.is_private == (exact != math.inf)
         assert Ledger.from_json(ledger.to_json()) == ledger
-        counted = any(charge.what == "row count" for charge in ledger.charges)
-        assert counted == (shape in ("auto", "depth", "trees"))
+        overview = [(charge.what, charge.epsilon, charge.times) for charge in ledger.charges if charge.what in OVERVIEW]
+        expected = []
+        if shape in ("auto", "depth", "trees") or (method == "joint" and task == "classification"):
+            what = "class counts" if task == "classification" else "row count"
+            expected.append((what, share_of(exact, defaults.COUNTS_SHARE), 1))
+        if method == "joint" and task == "regression" and exact != math.inf:
+            expected.append(("target window", share_of(exact, defaults.QUANTILE_SHARE), 2))
+        assert overview == expected
+        assert [charge.what for charge in ledger.charges[: len(expected)]] == [what for what, *_ in expected]
         leaves = [charge for charge in ledger.charges if charge.what == "leaf sums"]
         assert [charge.times for charge in leaves] == [1 if partition else model.forest_.n_trees]
 
@@ -209,7 +219,7 @@ def grown(codes, target, parts, task, method, n_threads):
     source = RandomSource(0)
     with Threads(n_threads) as threads:
         engine = local_histograms(codes, target, parts, 3, layout, threads)
-        splitter = make_splitter(domain, layout, settings, source)
+        splitter = make_splitter(domain, layout, settings, Fraction(1, 16), source)
         structure = grow(engine, splitter, domain, 3, [Fraction(1, 8)] * 4, source, threads)
         return structure.features, structure.masks, engine.sums()
 
@@ -249,24 +259,54 @@ def test_at_infinite_epsilon_leaves_hold_all_rows_or_a_bag_of_them(many, task, p
         assert sizes.min() > n / 4  # dealt by fair coins
     elif method == "joint":  # bags of 63.2 %: ten standard deviations either way
         assert np.abs(sizes - 0.632 * n).max() < 10 * math.sqrt(0.632 * 0.368 * n)
-        assert len(set(sizes)) == 3
+        assert len({tuple(counts) for counts in model.forest_.counts.reshape(3, 8)}) == 3
     else:
         assert sizes.tolist() == [n, n, n]
 
 
-def test_trees_on_parts_see_all_of_epsilon_and_trees_on_all_rows_a_share(small):
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("task", TASKS)
+def test_trees_on_parts_see_all_of_epsilon_and_trees_on_all_rows_a_share(small, task, method):
     by_partition = {
         partition: {
             charge.what: charge.epsilon
             for charge in fit(
-                "regression", *small["regression"], n_estimators=4, max_depth=2, partition=partition
+                task, *small[task], method=method, n_estimators=4, max_depth=2, partition=partition
             ).privacy_.charges
         }
         for partition in (True, False)
     }
     assert by_partition[True].keys() == by_partition[False].keys()
     for what, epsilon in by_partition[True].items():
-        assert epsilon == 4 * by_partition[False][what]
+        assert epsilon == (1 if what in OVERVIEW else 4) * by_partition[False][what]
+
+
+def test_levels_have_their_weights_of_the_share_for_splits(small):
+    shape = {"n_estimators": 1, "max_depth": 3, "split_share": 0.6, "epsilon": 2}
+    for task, method, left in [
+        ("classification", "joint", Fraction(49, 50)),
+        ("regression", "joint", Fraction(48, 50)),
+        ("classification", "diprime", Fraction(1)),
+    ]:
+        charges = {
+            charge.what: charge.epsilon for charge in fit(task, *small[task], method=method, **shape).privacy_.charges
+        }
+        weights = {"classification": [4, 5, 6], "regression": [40, 41, 42]}[task] if method == "joint" else [1, 1, 1]
+        levels = [epsilon for what, epsilon in charges.items() if "level" in what]
+        assert levels == [2 * left * Fraction(3, 5) * Fraction(w, sum(weights)) for w in weights]
+        assert charges["leaf sums"] == 2 * left * Fraction(2, 5)
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+def test_the_impurity_of_a_fit_has_the_ends_of_its_released_counts(small, monkeypatch):
+    asked = []
+    original = JointSplitter.level
+    monkeypatch.setattr(JointSplitter, "level", lambda self, *args: asked.append(self.ends) or original(self, *args))
+    monkeypatch.setattr(defaults, "ends", lambda counts, epsilon: Fraction(len(counts), 64) + Fraction(epsilon) / 16)
+    for task, expected in (("classification", Fraction(7, 64)), ("regression", Fraction(0))):
+        asked.clear()
+        fit(task, *small[task], n_estimators=1, max_depth=2, random_state=0)
+        assert asked == [expected] * 2
 
 
 @pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")

@@ -20,8 +20,8 @@ from benchmarks.fits import Fit
 
 def _steps(ax: Axes, values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], **style: Any) -> None:
     """Draw the share of the weight at or below each value."""
-    order = np.argsort(values)
-    ax.step(values[order], np.cumsum(weights[order]) / weights.sum(), where="post", **style)
+    places, which = np.unique(values.round(3), return_inverse=True)
+    ax.step(places, np.cumsum(np.bincount(which, weights)) / weights.sum(), where="post", **style)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def draw_all(data: str | None = None) -> None:
     set_style()
     results = Results(RESULTS / "figures.jsonl")
     captions = {}
-    swept = (Appliances(partition=True), Appliances(partition=False), Banknote(),
+    swept = (Appliances(partition=True), Appliances(partition=False, repeats=2), Banknote(),
              HeatMaps("DiPriMeExp"), HeatMaps("DiPriMeFlip"))  # fmt: skip
     for figure in swept:
         fits = figure.fits()
@@ -59,4 +59,4 @@ def _write_captions(captions: dict[str, str]) -> None:
         first, *rest = caption.split("\n")
         points = "".join(f"\n- {line}" for line in rest)
         parts.append(f"## {name}\n\n![{name}](../../docs/figures/{name}.svg)\n\n{first}\n{points}\n")
-    (RESULTS / "figures.md").write_text("\n".join(parts))
+    (RESULTS / "figures.md").write_text("\n".join(parts), encoding="utf-8")

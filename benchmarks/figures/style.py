@@ -64,7 +64,6 @@ def set_style() -> None:
             "xtick.major.width": 0.6,
             "ytick.major.width": 0.6,
             "svg.hashsalt": "diprime",
-            "svg.fonttype": "none",
             "font.family": "DejaVu Sans",
             "figure.dpi": 150,
         }

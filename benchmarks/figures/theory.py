@@ -38,7 +38,7 @@ def simulated_sse(y: Floats, epsilon: float, seed: int) -> float:
     layout = TargetLayout.of_number(4096)
     high = int(np.round((y + 1) / 2 * layout.units).sum())
     sums = np.tile(np.array([len(y) * layout.units - high, high]), (N_DRAWS, 1, 1))
-    leaves = release(sums, layout, Fraction(str(epsilon)), RandomSource(seed), exact_counts=False)
+    leaves = release(sums, layout, layout.whole, Fraction(str(epsilon)), RandomSource(seed), exact_counts=False)
     predictions = 2 * plain_means(leaves)[:, :, 1] - 1
     return float(np.mean(np.sum((y - predictions) ** 2, axis=1)))
 
@@ -49,8 +49,8 @@ def simulated_accuracy(labels: npt.NDArray[np.int64], k: int, epsilon: float, se
     correct = 0.0
     for part in (labels[:k], labels[k:]):
         counts = np.bincount(part, minlength=2)
-        leaves = release(np.tile(counts, (N_DRAWS, 1, 1)), layout, Fraction(str(epsilon)), RandomSource(seed),
-                         exact_counts=False)  # fmt: skip
+        sums, share = np.tile(counts, (N_DRAWS, 1, 1)), Fraction(str(epsilon))
+        leaves = release(sums, layout, layout.whole, share, RandomSource(seed), exact_counts=False)
         noisy = np.maximum(leaves.sums[:, 0], 0)
         right = np.where(noisy[:, 0] == noisy[:, 1], counts.sum() / 2, counts[noisy.argmax(axis=1)])
         correct += right.mean()

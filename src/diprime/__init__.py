@@ -2,10 +2,10 @@
 
 from diprime.budget import Charge, Ledger, PrivacyWarning
 from diprime.domain import Categorical, Domain, Numeric
-from diprime.estimators import DiPriMeClassifier, DiPriMeRegressor, merge
+from diprime.estimators import DiPriMeClassifier, DiPriMeRegressor, load, merge
 from diprime.forest import Forest
-
-__version__ = "0.1.0.dev0"
+from diprime.model_files import ModelFileError
+from diprime.version import __version__
 
 __all__ = [
     "Categorical",
@@ -15,7 +15,10 @@ __all__ = [
     "Domain",
     "Forest",
     "Ledger",
+    "ModelFileError",
     "Numeric",
     "PrivacyWarning",
+    "__version__",
+    "load",
     "merge",
 ]

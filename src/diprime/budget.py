@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import math
 import numbers
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
 Accounting = Literal["strict", "paper"]
 Epsilon = Fraction | float  # a fraction, or math.inf
+
+_FRACTION = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
+_MOST_DIGITS = 2000  # of the common denominator of a ledger that is read
+_MOST_NESTED = 50
 
 
 class PrivacyWarning(UserWarning):
@@ -30,7 +35,7 @@ def exact_epsilon(epsilon: object) -> Epsilon:
     if isinstance(epsilon, bool) or not isinstance(epsilon, (numbers.Real, Decimal)):
         raise TypeError(f"epsilon must be a positive number, got {epsilon!r}.")
     if epsilon != epsilon or epsilon <= 0:
-        raise ValueError(f"epsilon must be a positive number, got {epsilon!r}; use float('inf') for no privacy.")
+        raise ValueError(f"epsilon must be a positive number, got {epsilon!r}; infinity means no privacy.")
     if isinstance(epsilon, numbers.Rational):
         return Fraction(int(epsilon.numerator), int(epsilon.denominator))
     return math.inf if math.isinf(epsilon) else Fraction(str(epsilon))
@@ -49,7 +54,8 @@ def _text(epsilon: Epsilon) -> str:
     return f"{float(epsilon):.6g}"
 
 
-def _exact_text(epsilon: Epsilon) -> str:
+def exact_text(epsilon: Epsilon) -> str:
+    """Return epsilon as text that :func:`epsilon_from_text` reads back exactly."""
     return str(epsilon) if isinstance(epsilon, Fraction) else "inf"
 
 
@@ -88,6 +94,11 @@ class Charge:
     strict_epsilon: Epsilon | None = None
 
     @property
+    def group(self) -> str:
+        """What was released, with the charges of all levels taken together."""
+        return self.what.partition(" of level ")[0]
+
+    @property
     def total(self) -> Epsilon:
         """What the releases cost together."""
         return self.epsilon * self.times if self.times else Fraction(0)
@@ -99,19 +110,10 @@ class Charge:
         return each * self.times if self.times else Fraction(0)
 
 
-def _parse(text: str) -> Epsilon:
-    return math.inf if text == "inf" else Fraction(text)
-
-
 def _charge_to_dict(charge: Charge) -> dict[str, Any]:
-    data = asdict(charge) | {"epsilon": _exact_text(charge.epsilon)}
+    data = asdict(charge) | {"epsilon": exact_text(charge.epsilon)}
     strict = data.pop("strict_epsilon")
-    return data if strict is None else data | {"strict_epsilon": _exact_text(strict)}
-
-
-def _charge_from_dict(data: dict[str, Any]) -> Charge:
-    parsed: dict[str, Any] = {key: _parse(value) for key, value in data.items() if key.endswith("epsilon")}
-    return Charge(**(data | parsed))
+    return data if strict is None else data | {"strict_epsilon": exact_text(strict)}
 
 
 @dataclass
@@ -168,9 +170,23 @@ class Ledger:
         return sum((charge.strict_total for charge in self.charges), Fraction(0))
 
     @property
+    def objections(self) -> list[str]:
+        """Why the total is not a guarantee; empty where it is one."""
+        reasons = ["epsilon is infinite."] if self.total == math.inf else []
+        if self.accounting == "paper":
+            reasons.append("accounting as published, which counts less than is spent.")
+        return [*reasons, *self.waivers]
+
+    @property
+    def strict_costs(self) -> list[str]:
+        """What releases truly cost whose charges say something else."""
+        charges = [charge for charge in self.charges if charge.strict_epsilon is not None]
+        return [f"Strict accounting: {c.what} cost epsilon = {_text(c.strict_total)}." for c in charges]
+
+    @property
     def is_private(self) -> bool:
         """Whether the total is a guarantee: finite, in strict accounting, with nothing waived."""
-        return self.accounting == "strict" and not self.waivers and self.total != math.inf
+        return not self.objections
 
     def charge(self, charge: Charge) -> None:
         """Record a release before it is made; refuse one that the budget does not cover."""
@@ -190,8 +206,8 @@ class Ledger:
     def to_dict(self) -> dict[str, Any]:
         """Return the ledger as plain data; fractions are exact text."""
         return {
-            "epsilon": _exact_text(self.epsilon),
-            "total": _exact_text(self.total),
+            "epsilon": exact_text(self.epsilon),
+            "total": exact_text(self.total),
             "accounting": self.accounting,
             "private": self.is_private,
             "charges": [_charge_to_dict(charge) for charge in self.charges],
@@ -200,11 +216,29 @@ class Ledger:
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Ledger:
-        """Return the ledger that :meth:`to_dict` described."""
-        charges = [_charge_from_dict(charge) for charge in data["charges"]]
-        merged = [cls.from_dict(ledger) for ledger in data["merged"]]
-        return cls(_parse(data["epsilon"]), data["accounting"], charges, list(data["waivers"]), merged)
+    def from_dict(cls, data: Any) -> Ledger:
+        """Return the ledger that :meth:`to_dict` described; whatever is wrong with it is a `ValueError`."""
+        return cls._from_dict(data, "the ledger", 1)
+
+    @classmethod
+    def _from_dict(cls, data: Any, where: str, depth: int) -> Ledger:
+        if depth > _MOST_NESTED:
+            raise ValueError(f"{where} is nested more than {_MOST_NESTED} deep.")
+        _check_fields(data, _TYPES_OF_LEDGER, where)
+        if data["accounting"] not in ("strict", "paper"):
+            raise ValueError(f"accounting of {where} is neither 'strict' nor 'paper'.")
+        if not all(isinstance(waiver, str) for waiver in data["waivers"]):
+            raise ValueError(f"waivers of {where} are not all text.")
+        charges = [_read_charge(charge, f"charge {i} of {where}") for i, charge in enumerate(data["charges"])]
+        epsilon = epsilon_from_text(data["epsilon"], f"epsilon of {where}")
+        _check_common_denominator([epsilon, *(e for c in charges for e in (c.epsilon, c.strict_epsilon))], where)
+        merged = [
+            cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
+        ]
+        ledger = cls(epsilon, data["accounting"], charges, list(data["waivers"]), merged)
+        if (data.get("total"), data.get("private")) != (exact_text(ledger.total), ledger.is_private):
+            raise ValueError(f"total and private of {where} do not follow from its charges.")
+        return ledger
 
     def to_json(self) -> str:
         """Return the ledger as JSON."""
@@ -233,11 +267,56 @@ class Ledger:
             f"One record added or removed: epsilon = {_text(total)}; one record replaced: epsilon = {_text(double)}.",
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
-        if total == math.inf:
-            notes.append("NOT PRIVATE: epsilon is infinite.")
+        notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
+        notes += self.strict_costs
         if self.accounting == "paper":
-            notes.append("NOT PRIVATE: accounting as published, which counts less than is spent.")
             notes.append(f"Strict accounting: epsilon = {_text(self.strict_total)}.")
-        notes += [f"NOT PRIVATE: {waiver}" for waiver in self.waivers]
         text = "\n".join([head, "", *lines, "", *notes])
         return "\n\n".join([text, *(f"Model {i} of {len(self.merged)}. {m}" for i, m in enumerate(self.merged, 1))])
+
+
+_TYPES_OF_LEDGER: dict[str, type] = {
+    "epsilon": str,
+    "accounting": str,
+    "charges": list,
+    "waivers": list,
+    "merged": list,
+}
+_TYPES_OF_CHARGE: dict[str, type] = {f.name: int if f.name == "times" else str for f in fields(Charge)}
+_OPTIONAL_IN_CHARGE = {f.name for f in fields(Charge) if f.default is not MISSING}
+
+
+def _check_fields(data: Any, types: dict[str, type], where: str, optional: Collection[str] = ()) -> None:
+    if not isinstance(data, dict):
+        raise ValueError(f"{where} is not an object.")
+    for name, expected in types.items():
+        if not (name in optional and name not in data) and type(data.get(name)) is not expected:
+            raise ValueError(f"{name} of {where} is missing or of the wrong type.")
+
+
+def _read_charge(data: Any, where: str) -> Charge:
+    _check_fields(data, _TYPES_OF_CHARGE, where, _OPTIONAL_IN_CHARGE)
+    unknown = data.keys() - _TYPES_OF_CHARGE.keys()
+    if unknown or not 0 <= data.get("times", 0) < 2**32:
+        raise ValueError(f"{where} has unknown fields, or counts an impossible number of times.")
+    epsilons = {k: epsilon_from_text(text, f"{k} of {where}") for k, text in data.items() if k.endswith("epsilon")}
+    return Charge(**(data | epsilons))
+
+
+def epsilon_from_text(text: str, where: str) -> Epsilon:
+    """Read what `exact_text` writes and nothing else: `Fraction` would also take 1e999999999, and never return."""
+    if text == "inf":
+        return math.inf
+    if not _FRACTION.fullmatch(text):
+        raise ValueError(f"{where} is not a fraction of whole numbers.")
+    return Fraction(text)
+
+
+def _check_common_denominator(epsilons: Sequence[Epsilon | None], where: str) -> None:
+    """Refuse fractions whose sum would take forever to write out; those of one budget have small common multiples."""
+    common = 1
+    for epsilon in epsilons:
+        if isinstance(epsilon, Fraction):
+            common = math.lcm(common, epsilon.denominator)
+            if common >= 10**_MOST_DIGITS:
+                raise ValueError(f"{where} has fractions without a common denominator of reasonable size.")

@@ -7,7 +7,7 @@ values have codes of their own, and the errors are about shapes, names and types
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from diprime.domain_codes import MISSING, OTHER, TARGET_UNITS
 from diprime.domain_encoding import BLOCK_CODES, Codes, RowEncoding, RowReader, encode_classes, encode_numbers
 from diprime.domain_features import Categorical, Feature, Numeric, linear_formula, short
-from diprime.domain_files import read_json, read_toml, write_json, write_toml
+from diprime.domain_files import Facts, read_dict, read_json, read_toml, write_dict, write_json, write_toml
 from diprime.domain_inference import infer
 from diprime.parallel import Threads
 from diprime.tables import Array, read_table, read_target
@@ -36,6 +36,8 @@ class Domain:
         The features, in order. Columns of data frames are matched by name, columns of arrays by position.
     target : Numeric or Categorical
         The classes, or the range of a numeric target (which must be linear: transform the target instead).
+    target_name : str, optional
+        The column that holds the target, for whoever reads tables from files.
 
     Attributes
     ----------
@@ -66,6 +68,7 @@ class Domain:
 
     features: Mapping[str, Feature]
     target: Feature
+    target_name: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.features, Mapping):
@@ -84,24 +87,33 @@ class Domain:
             raise ValueError(
                 "target has edges or a log scale; give Numeric(low, high) and transform the target itself."
             )
+        if not (self.target_name is None or isinstance(self.target_name, str)):
+            raise TypeError(f"target_name is {short(self.target_name)}; give the name of a column.")
+        if self.target_name in features:
+            raise ValueError(f"target_name = {short(self.target_name)} is also a feature; name another column.")
         object.__setattr__(self, "features", MappingProxyType(features))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Domain):
             return NotImplemented
         # The order of the features is part of a domain: codes are columns.
-        return self.target == other.target and tuple(self.features.items()) == tuple(other.features.items())
+        return self._key == other._key
 
     def __hash__(self) -> int:
-        return hash((tuple(self.features.items()), self.target))
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(self.features.items()), self.target, self.target_name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Domain, (dict(self.features), self.target)
+        return _make_domain, (dict(self.features), self.target, self.target_name)
 
     def __repr__(self) -> str:
         shown = [f"{name!r}: {feature!r}" for name, feature in list(self.features.items())[:10]]
         more = f", ... {self.n_features} features" if self.n_features > 10 else ""
-        return f"Domain({{{', '.join(shown)}{more}}}, target={self.target!r})"
+        name = "" if self.target_name is None else f", target_name={self.target_name!r}"
+        return f"Domain({{{', '.join(shown)}{more}}}, target={self.target!r}{name})"
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -234,7 +246,7 @@ class Domain:
         levels = ["no", "yes"]
         <BLANKLINE>
         """
-        return write_toml(self.features, self.target)
+        return write_toml(self.features, self.target, self.target_name)
 
     @classmethod
     def from_toml(cls, text: str) -> Domain:
@@ -250,7 +262,7 @@ class Domain:
         domain : Domain
             The domain.
         """
-        return cls._from_file(*read_toml(text))
+        return cls._from_facts(read_toml(text))
 
     def to_json(self) -> str:
         """Write the domain as JSON.
@@ -260,7 +272,7 @@ class Domain:
         text : str
             The same content as `to_toml`. `from_json` reads it back exactly.
         """
-        return write_json(self.features, self.target)
+        return write_json(self.features, self.target, self.target_name)
 
     @classmethod
     def from_json(cls, text: str) -> Domain:
@@ -276,14 +288,45 @@ class Domain:
         domain : Domain
             The domain.
         """
-        return cls._from_file(*read_json(text))
+        return cls._from_facts(read_json(text))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the domain as plain data.
+
+        Returns
+        -------
+        content : dict
+            What `to_json` writes. `from_dict` reads it back exactly.
+        """
+        return write_dict(self.features, self.target, self.target_name)
 
     @classmethod
-    def _from_file(cls, features: Mapping[str, Feature], target: Feature) -> Domain:
+    def from_dict(cls, content: Any) -> Domain:
+        """Read what `to_dict` returns.
+
+        Parameters
+        ----------
+        content : dict
+            Whatever is wrong with it is a `ValueError` that names the place.
+
+        Returns
+        -------
+        domain : Domain
+            The domain.
+        """
+        return cls._from_facts(read_dict(content))
+
+    @classmethod
+    def _from_facts(cls, facts: Facts) -> Domain:
+        features, target, target_name = facts
         try:
-            return cls(features, target)
+            return cls(features, target, target_name=target_name)
         except ValueError as error:
             raise ValueError(f"target: {error}") from None
+
+
+def _make_domain(features: dict[str, Feature], target: Feature, target_name: str | None) -> Domain:
+    return Domain(features, target, target_name=target_name)
 
 
 def _frozen(array: Array) -> Array:

@@ -93,7 +93,7 @@ class RowEncoding:
 
     def reader(self, table: Table) -> RowReader:
         """Match the columns of a table to the features, and return what encodes its rows."""
-        column = self._matched_columns(table)
+        column = self.columns(table)
         matrix = table.matrix
         n_features = len(self._features)
         if matrix is not None and len(self._others) == n_features:
@@ -106,8 +106,8 @@ class RowEncoding:
             numbers = None
         return RowReader(table.n_rows, n_features, matrix, self._low, self._inverse, encoders, numbers, self._features)
 
-    def _matched_columns(self, table: Table) -> Callable[[int], Column]:
-        """Return the columns in the order of the features."""
+    def columns(self, table: Table) -> Callable[[int], Column]:
+        """Match the columns of a table to the features, and return them by place."""
         names = self._names
         if table.names is None:
             if table.n_columns != len(names):

@@ -15,10 +15,15 @@ else:  # pragma: no cover
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 
-def write_toml(features: Mapping[str, Feature], target: Feature) -> str:
+Facts = tuple[Mapping[str, Feature], Feature, str | None]
+"""What a domain consists of: its features, its target, and the target's name if it has one."""
+
+
+def write_toml(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> str:
     """Write a domain as `Domain.to_toml` does."""
-    tables = [(f"features.{_toml_key(n)}", _to_plain(f, f"features.{n}")) for n, f in features.items()]
-    tables.append(("target", _to_plain(target, "target")))
+    content = write_dict(features, target, target_name)
+    tables = [(f"features.{_toml_key(name)}", feature) for name, feature in content["features"].items()]
+    tables.append(("target", content["target"]))
     texts = []
     for header, content in tables:
         lines = [f"{key} = {_toml_value(value)}" for key, value in content.items()]
@@ -26,35 +31,59 @@ def write_toml(features: Mapping[str, Feature], target: Feature) -> str:
     return "\n".join(texts)
 
 
-def read_toml(text: str) -> tuple[dict[str, Feature], Feature]:
-    """Read the features and the target that `write_toml` writes."""
+def read_toml(text: str) -> Facts:
+    """Read what `write_toml` writes."""
     if not isinstance(text, str):
         raise TypeError(f"text is {short(text)}; give the content of a TOML file as a string.")
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"This is not valid TOML: {error}") from None
-    return _from_content(content)
+    return read_dict(content)
 
 
-def write_json(features: Mapping[str, Feature], target: Feature) -> str:
+def write_json(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> str:
     """Write a domain as `Domain.to_json` does."""
-    content = {
-        "features": {_text(n, "A feature name"): _to_plain(f, f"features.{n}") for n, f in features.items()},
-        "target": _to_plain(target, "target"),
-    }
-    return json.dumps(content, ensure_ascii=False, indent=2)
+    return json.dumps(write_dict(features, target, target_name), ensure_ascii=False, indent=2)
 
 
-def read_json(text: str) -> tuple[dict[str, Feature], Feature]:
-    """Read the features and the target that `write_json` writes."""
+def read_json(text: str) -> Facts:
+    """Read what `write_json` writes."""
     if not isinstance(text, str):
         raise TypeError(f"text is {short(text)}; give the content of a JSON file as a string.")
+    return read_dict(parse_json(text))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON in which no key occurs twice; whatever is wrong with it is a `ValueError`."""
     try:
-        content = json.loads(text, object_pairs_hook=_without_repetition)
+        return json.loads(text, object_pairs_hook=_without_repetition)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"This is not valid JSON: {error}") from None
-    return _from_content(content)
+
+
+def write_dict(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> dict[str, Any]:
+    """Write a domain as `Domain.to_dict` does."""
+    name = {} if target_name is None else {"name": _text(target_name, "target.name")}
+    return {
+        "features": {_text(n, "A feature name"): _to_plain(f, f"features.{n}") for n, f in features.items()},
+        "target": name | _to_plain(target, "target"),
+    }
+
+
+def read_dict(content: Any) -> Facts:
+    """Read what `write_dict` writes."""
+    _check_keys(content, "the file", {"features", "target"}, {"features", "target"})
+    if not isinstance(content["features"], dict) or not content["features"]:
+        raise ValueError("features is not a table of at least one feature; write for example [features.age].")
+    features = {name: _from_plain(f, f"features.{short(name)[1:-1]}") for name, f in content["features"].items()}
+    target, target_name = content["target"], None
+    if isinstance(target, dict) and "name" in target:
+        target_name = target["name"]
+        if not isinstance(target_name, str):
+            raise ValueError(f"target.name is {short(target_name)}; it should be the name of a column.")
+        target = {key: value for key, value in target.items() if key != "name"}
+    return features, _from_plain(target, "target"), target_name
 
 
 def _to_plain(feature: Feature, where: str) -> dict[str, Any]:
@@ -123,14 +152,6 @@ def _check_keys(content: Any, where: str, allowed: set[str], needed: set[str]) -
     for key in sorted(needed):
         if key not in content:
             raise ValueError(f"{where} lacks {key}; it should have {', '.join(sorted(needed))}.")
-
-
-def _from_content(content: Any) -> tuple[dict[str, Feature], Feature]:
-    _check_keys(content, "the file", {"features", "target"}, {"features", "target"})
-    if not isinstance(content["features"], dict) or not content["features"]:
-        raise ValueError("features is not a table of at least one feature; write for example [features.age].")
-    features = {name: _from_plain(f, f"features.{short(name)[1:-1]}") for name, f in content["features"].items()}
-    return features, _from_plain(content["target"], "target")
 
 
 def _from_plain(content: Any, where: str) -> Feature:

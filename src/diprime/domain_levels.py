@@ -21,7 +21,8 @@ UNLISTED = -1
 ABSENT = -2
 """The place of a missing value."""
 
-_EXACT = 2**53  # below it every integer is a float64
+EXACT = 2**53
+"""Below it every integer is a float64."""
 
 _Places = npt.NDArray[np.int64]
 
@@ -83,7 +84,7 @@ class LevelIndex:
         pairs = []
         for i, level in enumerate(self._levels):
             if isinstance(level, (bool, int, float)):
-                if not (abs(level) < _EXACT or level in (math.inf, -math.inf)):
+                if not (abs(level) < EXACT or level in (math.inf, -math.inf)):
                     return None
                 pairs.append((float(level), i))
             elif not isinstance(level, (str, bytes)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -14,11 +14,15 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from diprime.batches import encode_batches
 from diprime.budget import Ledger, PrivacyWarning
 from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric, RowReader
-from diprime.histograms import TargetLayout
+from diprime.histograms import Rows, TargetLayout
+from diprime.model_files import Task
 from diprime.parallel import resolve_n_jobs
 from diprime.randomness import RandomSource
+
+_Model = TypeVar("_Model", bound="PrivateEstimator")
 
 
 def check_integer(name: str, value: object, low: int, high: int, *, also: str = "") -> int:
@@ -70,7 +74,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     :meth:`_fit` calls.
     """
 
-    _task: Literal["classification", "regression"]
+    _task: Task
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -87,7 +91,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _learn(
         self,
-        rows: RowReader,
+        rows: Rows,
         target: npt.NDArray[np.int32],
         domain: Domain,
         settings: Any,
@@ -153,29 +157,69 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             warnings.warn(message, DataConversionWarning, stacklevel=3)
         domain = self._resolve_domain(X, y)
         settings = self._check_settings(domain.n_features)
+        rows = domain.reader(X)
+        target = domain.encode_target(y, n_threads=resolve_n_jobs(self.n_jobs))
+        if len(target) != rows.n_rows:
+            sizes = [rows.n_rows, len(target)]
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
+        self._fit_encoded(rows, target, domain, settings, stacklevel=4)
+        self._name_columns(X, domain, reset=True)
+
+    def fit_batches(self: _Model, batches: Iterable[tuple[Any, Any]]) -> _Model:
+        """Learn a forest from data that need not fit in memory, say from a file that is read piece by piece.
+
+        The model is the one that `fit` learns from all batches together. Each batch is turned into codes, one byte for
+        each value, as it arrives; the fit then takes about twice that, and the batches themselves can go.
+
+        Parameters
+        ----------
+        batches : iterable of pairs (X, y)
+            Records and targets, as `fit` takes them; a generator is read once. The domain must be given.
+
+        Returns
+        -------
+        self : estimator
+            The same, fitted.
+        """
+        if isinstance(self.domain, str):
+            raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
+        domain = self._resolve_domain(None, None)
+        settings = self._check_settings(domain.n_features)
+        self._name_columns(None, domain, reset=True)
+
+        def with_named_columns() -> Iterator[tuple[Any, Any]]:
+            for i, (X, y) in enumerate(batches):
+                self._name_columns(X, domain, reset=i == 0)
+                yield X, y
+
+        rows, target = encode_batches(with_named_columns(), domain, resolve_n_jobs(self.n_jobs))
+        self._fit_encoded(rows, target, domain, settings, stacklevel=3)
+        return self
+
+    def _fit_encoded(
+        self, rows: Rows, target: npt.NDArray[np.int32], domain: Domain, settings: Any, *, stacklevel: int
+    ) -> None:
+        """Learn from records that are integers already; whatever is released goes through here."""
         ledger = Ledger(settings.epsilon, settings.accounting)
         if self.domain is not domain:
             ledger.waive("the domain was inferred from the data, so it tells ranges and levels of single records.")
         if self.random_state is not None:
             ledger.waive("random_state was set, so whoever knows it can take the noise off the model.")
         source = RandomSource(self.random_state)
-        rows = domain.reader(X)
-        target = domain.encode_target(y, n_threads=resolve_n_jobs(self.n_jobs))
-        if len(target) != rows.n_rows:
-            sizes = [rows.n_rows, len(target)]
-            raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
         for reason in ledger.waivers:
-            warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=3)
+            warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=stacklevel)
         if settings.accounting == "paper":
             message = (
                 "This fit is not private: accounting='paper' counts less than is spent; it is for comparison with the "
                 "paper's numbers only."
             )
-            warnings.warn(message, PrivacyWarning, stacklevel=3)
+            warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
         forest = self._learn(rows, target, domain, settings, ledger, source)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
-        self._name_columns(X, domain, reset=True)
+        self._set_fitted(domain, ledger, forest)
+
+    def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Any) -> None:
         self.domain_ = domain
         self.privacy_ = ledger
         self.forest_ = forest

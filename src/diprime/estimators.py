@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
@@ -14,17 +15,19 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from diprime import defaults
-from diprime.budget import Accounting, Ledger, exact_epsilon
-from diprime.domain import Categorical, Domain, Numeric, RowReader
+from diprime.budget import Accounting, Ledger, epsilon_from_text, exact_epsilon, exact_text
+from diprime.domain import Categorical, Domain, Numeric
 from diprime.estimator_base import PrivateEstimator, check_choice, check_integer, sorted_classes, target_layout
 from diprime.forest import Forest
-from diprime.leaves import plain_means, shrunken_means
+from diprime.histograms import Rows
+from diprime.leaves import LeafSums, plain_means, shrunken_means
+from diprime.model_files import ModelContent, ModelFileError, load_content, save_content
 from diprime.parallel import Threads, resolve_n_jobs
 from diprime.randomness import RandomSource
 from diprime.training import Method, Settings, train
 
 METHODS = ("joint", "diprime", "diprime-exp", "diprime-flip", "random")
-MOST_DEPTH = 20
+_FILED = ("method", "n_estimators", "max_depth", "max_features", "split_share", "balance", "partition", "accounting")
 
 
 def _integer(name: str, value: object, low: int, high: int) -> int | None:
@@ -89,7 +92,7 @@ class _DiPriMe(PrivateEstimator):
             epsilon,
             method,
             _integer("n_estimators", self.n_estimators, 1, 65535),
-            _integer("max_depth", self.max_depth, 1, MOST_DEPTH),
+            _integer("max_depth", self.max_depth, 1, Forest.MOST_DEPTH),
             self._check_max_features(method, n_features, same_rows=epsilon == math.inf and not partition),
             _fraction("split_share", self.split_share, 0, 1, open_ends=True),
             _fraction("balance", self.balance, 0, 1000, open_ends=False),
@@ -127,7 +130,7 @@ class _DiPriMe(PrivateEstimator):
 
     def _learn(
         self,
-        rows: RowReader,
+        rows: Rows,
         target: npt.NDArray[np.int32],
         domain: Domain,
         settings: Settings,
@@ -141,9 +144,9 @@ class _DiPriMe(PrivateEstimator):
             means = plain_means(leaves)
         else:
             means = shrunken_means(leaves, of_classes=isinstance(domain.target, Categorical))
-        return Forest.of_trees(structure, self._leaf_values(means, domain), leaves.counts)
+        return Forest.of_trees(structure, self._leaf_values(means, leaves, domain), leaves.counts)
 
-    def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
+    def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
         """Turn the means of the leaves' vectors into what the forest predicts."""
         return means
 
@@ -177,6 +180,36 @@ class _DiPriMe(PrivateEstimator):
         check_is_fitted(self)
         return self.forest_.importances(self.domain_.n_features)
 
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file that `diprime.load` reads, on any machine and without running any code.
+
+        The file holds what was released, the domain, the ledger and the parameters of the constructor, but neither
+        ``random_state``, which would take the noise off, nor ``n_jobs`` and ``verbose``, which belong to a machine. It
+        is written whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; one that exists is replaced.
+        """
+        save_content(self._to_content(), path)
+
+    def _to_content(self) -> ModelContent:
+        check_is_fitted(self)
+        self._check_settings(self.domain_.n_features)
+        parameters = {name: _plain(getattr(self, name)) for name in _FILED}
+        return ModelContent(
+            self._task,
+            {"epsilon": exact_text(exact_epsilon(self.epsilon)), **parameters},
+            self.domain_,
+            isinstance(self.domain, str),
+            hasattr(self, "feature_names_in_"),
+            self.privacy_,
+            self.forest_,
+        )
+
 
 class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
     """A differentially private forest for classification.
@@ -193,7 +226,7 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
         random feature; among private medians of ``max_features`` features, by the exponential mechanism or by
         permute-and-flip; or at random, with all of epsilon in the leaves.
     n_estimators : int or "auto", default="auto"
-        The number of trees. As ``max_depth``, chosen from a private row count if ``"auto"``.
+        The number of trees. As ``max_depth``, chosen from private counts if ``"auto"``.
     max_depth : int or "auto", default="auto"
         The depth of every tree.
     max_features : int, float, "sqrt", "log2", None or "auto", default="auto"
@@ -202,7 +235,7 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
     split_share : float or "auto", default="auto"
         The share of epsilon for the splits; the rest is for the leaves.
     balance : float or "auto", default="auto"
-        λ of ``"joint"``: what one row of imbalance costs, a squared error of one being one.
+        λ of ``"joint"``: what one row costs that the smaller side of a split lacks, a squared error of one being one.
     partition : bool, default=True
         Whether trees learn from disjoint parts of the rows, each with all of epsilon, or from all rows with an equal
         share of it. Without it, ``"joint"`` at epsilon = inf is a random forest: every tree learns from a random bag of
@@ -274,9 +307,12 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
         self._fit(X, y, refused)
         return self
 
-    def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
-        order, self.classes_ = sorted_classes(domain)
-        return means[..., order]
+    def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
+        return means[..., sorted_classes(domain)[0]]
+
+    def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Forest) -> None:
+        super()._set_fitted(domain, ledger, forest)
+        self.classes_ = sorted_classes(domain)[1]
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the estimated probability of each class, in the order of ``classes_``.
@@ -331,7 +367,7 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
         random feature; among private medians of ``max_features`` features, by the exponential mechanism or by
         permute-and-flip; or at random, with all of epsilon in the leaves.
     n_estimators : int or "auto", default="auto"
-        The number of trees. As ``max_depth``, chosen from a private row count if ``"auto"``.
+        The number of trees. As ``max_depth``, chosen from private counts if ``"auto"``.
     max_depth : int or "auto", default="auto"
         The depth of every tree.
     max_features : int, float, "sqrt", "log2", None or "auto", default="auto"
@@ -340,7 +376,7 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
     split_share : float or "auto", default="auto"
         The share of epsilon for the splits; the rest is for the leaves.
     balance : float or "auto", default="auto"
-        λ of ``"joint"``: what one row of imbalance costs, a squared error of one being one.
+        λ of ``"joint"``: what one row costs that the smaller side of a split lacks, a squared error of one being one.
     partition : bool, default=True
         Whether trees learn from disjoint parts of the rows, each with all of epsilon, or from all rows with an equal
         share of it. Without it, ``"joint"`` at epsilon = inf is a random forest: every tree learns from a random bag of
@@ -407,12 +443,13 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
         self._fit(X, y, refused)
         return self
 
-    def _leaf_values(self, means: npt.NDArray[np.float64], domain: Domain) -> npt.NDArray[np.float64]:
+    def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
         target = domain.target
         assert isinstance(target, Numeric)
         assert target.low is not None
         assert target.high is not None
-        return np.asarray(target.low * means[..., :1] + target.high * means[..., 1:])
+        shares = leaves.low * means[..., :1] + leaves.high * means[..., 1:]
+        return np.asarray(target.low * (1 - shares) + target.high * shares)
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the estimated target of each row.
@@ -428,6 +465,63 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
             Within the range of the domain's target.
         """
         return self._predict_outputs(X)[:, 0]
+
+
+def _plain(parameter: Any) -> Any:
+    """Return a parameter that has been checked as plain data."""
+    if parameter is None or isinstance(parameter, (str, bool, np.bool_)):
+        return parameter if not isinstance(parameter, np.bool_) else bool(parameter)
+    return int(parameter) if isinstance(parameter, numbers.Integral) else float(parameter)
+
+
+def load(path: str | os.PathLike[str]) -> DiPriMeClassifier | DiPriMeRegressor:
+    """Read a fitted model from a file that `save` has written.
+
+    No file makes this run code, whatever it holds: what is not a sound model, because it is incomplete, damaged or made
+    up, is a `ModelFileError`. But only its maker knows whether the ledger of a sound one is true.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    model : DiPriMeClassifier or DiPriMeRegressor
+        The fitted model. It predicts what the saved one does, bit for bit.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from diprime import DiPriMeRegressor, Domain, Numeric, load
+    >>> x = np.linspace(0, 10, 500)[:, None]
+    >>> model = DiPriMeRegressor(1.0, Domain({"x": Numeric(0, 10)}, target=Numeric(0, 10))).fit(x, x[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/line.diprime")
+    ...     copy = load(f"{folder}/line.diprime")
+    >>> np.array_equal(copy.predict(x), model.predict(x))
+    True
+    """
+    content = load_content(path)
+    kind = DiPriMeClassifier if content.task == "classification" else DiPriMeRegressor
+    try:
+        if content.parameters.keys() != {"epsilon", *_FILED}:
+            raise ValueError("they are not those of the estimator.")
+        epsilon = epsilon_from_text(content.parameters["epsilon"], "epsilon")
+        as_float = float(epsilon)
+        model = kind(
+            domain="infer" if content.domain_inferred else content.domain,
+            **content.parameters | {"epsilon": as_float if exact_epsilon(as_float) == epsilon else epsilon},
+        )
+        model._check_settings(content.domain.n_features)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ModelFileError(f"{path} is not a sound model: its parameters cannot be read: {error}") from None
+    model._set_fitted(content.domain, content.ledger, content.forest)
+    model.n_features_in_ = content.domain.n_features
+    if content.columns_named:
+        model.feature_names_in_ = np.array(content.domain.names, dtype=object)
+    return model
 
 
 def merge(models: Sequence[Any]) -> Any:

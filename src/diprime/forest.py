@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from diprime.domain import Domain
 from diprime.growth import Structure
 from diprime.histograms import Rows
 from diprime.kernels import walking
 from diprime.parallel import Threads
-from diprime.splitters import read_threshold_mask
+from diprime.splitters import read_threshold_mask, threshold_mask
 
 Floats = npt.NDArray[np.float64]
 WALKED_TOGETHER = 256
 READ_TOGETHER = 1 << 14
+MOST_ROWS = 2.0**53  # that a leaf can be said to have
 WORTH_LIMITS = 1 << 14  # rows from which on finding the limits of splits pays
 
 
@@ -45,6 +47,8 @@ class Forest:
     values: Floats
     counts: Floats
 
+    MOST_DEPTH: ClassVar[int] = 20
+
     @classmethod
     def of_trees(cls, structure: Structure, values: Floats, counts: Floats) -> Forest:
         """Put trees of one depth together."""
@@ -68,6 +72,25 @@ class Forest:
             np.concatenate([f.counts for f in forests]),
         )
 
+    def check(self, domain: Domain, low: float, high: float) -> None:
+        """Refuse arrays that no fit has made: the compiled walk down the trees trusts them.
+
+        Their shapes must follow from the depths. Leaf values must be numbers from ``low`` to ``high``.
+        """
+        if ((self.features < 0) | (self.features >= domain.n_features)).any():
+            raise ValueError("a split is on a feature that the domain does not have.")
+        for begin in range(0, len(self.features), READ_TOGETHER):
+            block = slice(begin, begin + READ_TOGETHER)
+            masks = self.masks[block][~domain.is_categorical[self.features[block]]]
+            threshold, missing_right = read_threshold_mask(masks)
+            if not np.array_equal(masks, threshold_mask(threshold, missing_right.astype(bool))):
+                raise ValueError("a split on a numeric feature is not at a threshold.")
+        slack = 1e-9 * max(abs(low), abs(high))  # of the means' rounding
+        if not ((self.values >= low - slack) & (self.values <= high + slack)).all():
+            raise ValueError("a leaf's value is not a number in the range of the target.")
+        if not (np.abs(self.counts) <= MOST_ROWS).all():
+            raise ValueError("a leaf's number of records is impossible.")
+
     def __repr__(self) -> str:
         depths = ", ".join(map(str, np.unique(self.depths)))
         return f"<Forest of {self.n_trees} trees of depth {depths} with {len(self.values)} leaves>"
@@ -88,10 +111,20 @@ class Forest:
         return np.concatenate([[0], np.cumsum(1 << self.depths)])
 
     @property
+    def tree_counts(self) -> Floats:
+        """The released number of records of each tree."""
+        return np.asarray(np.add.reduceat(self.counts, self.first_leaves[:-1]))
+
+    @property
     def tree_weights(self) -> Floats:
         """Each tree's weight in a prediction: its released number of records, as a share of all."""
-        sizes = np.maximum(np.add.reduceat(self.counts, self.first_leaves[:-1]), 1.0)
+        sizes = np.maximum(self.tree_counts, 1.0)
         return np.asarray(sizes / sizes.sum())
+
+    @property
+    def weighted_values(self) -> Floats:
+        """What each leaf adds to a prediction."""
+        return np.asarray(self.values * np.repeat(self.tree_weights, 1 << self.depths)[:, None])
 
     def apply(self, rows: Rows, threads: Threads) -> npt.NDArray[np.int32]:
         """Return the leaf, from the left, that each row reaches in each tree."""
@@ -108,7 +141,7 @@ class Forest:
     def _predict_blocks(self, rows: Rows, threads: Threads, write: Callable[[int, int, Floats], None]) -> None:
         """Call ``write(begin, end, means)`` on all rows with the mean of the leaf estimates, weighted by tree."""
         first_splits, first_leaves = self.first_splits, self.first_leaves
-        values = self.values * np.repeat(self.tree_weights, np.diff(first_leaves))[:, None]
+        values = self.weighted_values
         arrays = (self.depths, first_splits, first_leaves, self.features)
 
         def write_means(begin: int, end: int, predict: Callable[[npt.NDArray[np.int32], Floats], None]) -> None:

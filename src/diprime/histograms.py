@@ -23,6 +23,30 @@ BLOCK_ROWS = 1 << 13
 
 
 @dataclass(frozen=True)
+class Window:
+    """A part of the range of a numeric target, in its integer units: what lies outside counts as its nearest end."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What every encoded target adds to its bins: a public table, one entry for each value of the target.
+
+    Attributes
+    ----------
+    columns : array of shape (n_targets,)
+        The column that a target adds to.
+    amounts : array of shape (n_targets,)
+        One row and a value, as bins hold them.
+    """
+
+    columns: npt.NDArray[np.uint16]
+    amounts: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
 class TargetLayout:
     """How a target becomes integers: every record contributes a vector of ``n_outputs`` entries that sum to ``units``.
 
@@ -67,13 +91,24 @@ class TargetLayout:
         """Rows that a bin can count."""
         return (1 << min(31, 64 - self.shift)) - 1
 
-    def columns_and_values(
-        self, target: npt.NDArray[np.int32]
-    ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
-        """Return the column and the value that each record adds to its bins."""
-        if self.n_columns == 1:
-            return np.zeros(len(target), dtype=np.uint16), target.astype(np.uint16)
-        return target.astype(np.uint16), np.ones(len(target), dtype=np.uint16)
+    @property
+    def whole(self) -> Window:
+        """The window of a numeric target that leaves it as it is."""
+        return Window(0, self.units)
+
+    def contributions(self, window: Window) -> Contributions:
+        """Return what targets add; numbers are first brought from a window to the whole range, classes never are."""
+        if self.units == 1:
+            classes = np.arange(self.n_outputs)
+            columns = classes if self.n_columns > 1 else np.zeros_like(classes)
+            values = np.ones_like(classes) if self.n_columns > 1 else classes
+        else:
+            places = np.clip(np.arange(self.units + 1) - window.low, 0, window.high - window.low)
+            width = window.high - window.low
+            values = (2 * places * self.units + width) // (2 * width)  # rounded
+            columns = np.zeros_like(values)
+        amounts = (np.uint64(1) << np.uint64(self.shift)) + values.astype(np.uint64)
+        return Contributions(columns.astype(np.uint16), amounts)
 
     def vectors(self, bins: Bins) -> npt.NDArray[np.int64]:
         """Return the sums of the records' vectors from bins whose last axis is the columns."""
@@ -136,6 +171,8 @@ class LocalHistograms:
         How the target becomes sums.
     threads : Threads
         Who does the work.
+    for_splits, for_leaves : Window or None
+        The windows through which histograms and leaf sums see a numeric target; None is its whole range.
     """
 
     def __init__(
@@ -146,10 +183,14 @@ class LocalHistograms:
         n_parts: int,
         layout: TargetLayout,
         threads: Threads,
+        for_splits: Window | None = None,
+        for_leaves: Window | None = None,
     ) -> None:
         if len(target) > layout.most_rows:
             raise ValueError(f"There are more rows than the {layout.most_rows:,} that are supported.")
         self.layout = layout
+        self._for_splits = layout.contributions(for_splits or layout.whole)
+        self._for_leaves = layout.contributions(for_leaves or layout.whole)
         self._threads = threads
         self._width = rows.n_features * N_CODES * layout.n_columns
         self._nodes_per_chunk = max(2, CHUNK_BYTES // (8 * self._width) // 2 * 2)
@@ -166,16 +207,15 @@ class LocalHistograms:
         self._root_bounds = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))]).astype(np.int64)
         ends = self._root_bounds[:-1] + np.cumsum(sizes, axis=0) - sizes
         # Whole words of eight bytes: swapping two records takes few steps.
-        self._words = np.empty((self._root_bounds[-1], -(-(rows.n_features + 4) // 8)), dtype=np.uint64)
+        self._words = np.empty((self._root_bounds[-1], -(-(rows.n_features + 2) // 8)), dtype=np.uint64)
         self._records = self._words.view(np.uint8)
-        columns, values = self.layout.columns_and_values(target)
 
         def deal(first: int, last: int) -> None:
             codes = np.empty((BLOCK_ROWS, rows.n_features), dtype=np.uint8)
             for i in range(first, last):
                 b = blocks[i]
                 rows.read(b.start, b.stop, codes[: b.stop - b.start])
-                histogram.deal(codes, values[b], columns[b], parts[b], ends[i], self._records)
+                histogram.deal(codes, target[b], parts[b], ends[i], self._records)
 
         self._threads.run(deal, n_blocks)
 
@@ -240,6 +280,7 @@ class LocalHistograms:
         A segment that two threads share is counted in its slot by the first and in a spare slot by the second, which
         is then added.
         """
+        adds = self._for_splits
         sizes = last - first
         ahead = np.concatenate([[0], np.cumsum(sizes)])  # rows of the segments before
         n_shards = max(1, min(self._threads.n_shards, int(ahead[-1]) // 4096))
@@ -258,7 +299,9 @@ class LocalHistograms:
             if ahead[a] < low:
                 shared.append((int(into[0]), n_slots + shard))
                 into[0] = n_slots + shard
-            histogram.accumulate(self._records, begins, ends, into, self.layout.n_columns, self.layout.shift, bins)
+            histogram.accumulate(
+                self._records, begins, ends, into, adds.columns, adds.amounts, self.layout.n_columns, bins
+            )
 
         self._threads.run_between(count, list(range(n_shards + 1)))
         for slot, spare in shared:
@@ -291,9 +334,10 @@ class LocalHistograms:
         """Return the sum of the records' vectors at every node."""
         first, last = self._bounds[:-1].copy(), self._bounds[1:].copy()
         bins = np.zeros((len(first), self.layout.n_columns), dtype=np.uint64)
+        adds = self._for_leaves
 
         def add_up(a: int, b: int) -> None:
-            histogram.add_up(self._records, first[a:b], last[a:b], self.layout.shift, bins[a:b])
+            histogram.add_up(self._records, first[a:b], last[a:b], adds.columns, adds.amounts, bins[a:b])
 
         self._threads.run_between(add_up, self._even_bounds())
         return self.layout.vectors(bins)

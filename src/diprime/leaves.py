@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.budget import Charge, Epsilon, Ledger
-from diprime.histograms import TargetLayout
+from diprime.histograms import TargetLayout, Window
 from diprime.mechanisms import discrete_laplace, laplace_variance
 from diprime.randomness import RandomSource
 
 Floats = npt.NDArray[np.float64]
+LEAF_SUMS = "leaf sums"
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,15 @@ class LeafSums:
         Numbers of records: the sums over the outputs, or exact ones in the paper's accounting of regression.
     noise_variance : float
         The variance of the noise in each entry of ``sums``.
+    low, high : float
+        The shares of a numeric target's range that the entries (1, 0) and (0, 1) stand for.
     """
 
     sums: Floats
     counts: Floats
     noise_variance: float
+    low: float = 0.0
+    high: float = 1.0
 
 
 def charge_leaves(
@@ -44,11 +49,40 @@ def charge_leaves(
     """Charge the leaves of a forest; nothing bounds the cost of exact counts."""
     bound = f"L1 sensitivity {layout.units}" + (", true counts released beside the sums" if exact_counts else "")
     strict = math.inf if exact_counts else None
-    ledger.charge(Charge("leaf sums", "discrete Laplace", bound, epsilon, times, composition, strict_epsilon=strict))
+    ledger.charge(Charge(LEAF_SUMS, "discrete Laplace", bound, epsilon, times, composition, strict_epsilon=strict))
+
+
+def charged_noise_variance(ledger: Ledger, layout: TargetLayout) -> float:
+    """Return the variance of the noise in the leaf sums that a ledger charged, in units of one record.
+
+    Of merged models, whose trees the ledger does not tell apart, it is the largest.
+    """
+    if ledger.merged:
+        return max(charged_noise_variance(part, layout) for part in ledger.merged)
+    epsilon = next(charge.epsilon for charge in ledger.charges if charge.what == LEAF_SUMS)
+    return _noise_variance(epsilon, layout)
+
+
+def _noise_variance(epsilon: Epsilon, layout: TargetLayout) -> float:
+    return laplace_variance(epsilon, layout.units) / layout.units**2
+
+
+def mean_variance(noise_variance: Floats | float, means: Floats, counts: Floats, n_outputs: int) -> Floats:
+    """Return the variance that the noise gives the quotients of sums and counts.
+
+    The count's own noise is in them: Var[S̃/ñ] ≈ σ²·((1 - p)² + (C - 1)·p²)/n².
+    """
+    return np.asarray(noise_variance * ((1 - means) ** 2 + (n_outputs - 1) * means**2) / counts**2)
 
 
 def release(
-    sums: npt.NDArray[np.int64], layout: TargetLayout, epsilon: Epsilon, source: RandomSource, *, exact_counts: bool
+    sums: npt.NDArray[np.int64],
+    layout: TargetLayout,
+    window: Window,
+    epsilon: Epsilon,
+    source: RandomSource,
+    *,
+    exact_counts: bool,
 ) -> LeafSums:
     """Release the sums of all leaves of trees, which :func:`charge_leaves` has paid for.
 
@@ -60,6 +94,8 @@ def release(
     ----------
     sums : array of shape (n_trees, n_leaves, n_outputs)
         The true sums.
+    window : Window
+        The part of a numeric target's range that they were formed in.
     """
     n_trees, n_leaves, n_outputs = sums.shape
     streams = source.streams(n_trees * n_leaves)
@@ -67,8 +103,8 @@ def release(
     if exact_counts:
         noisy[..., 0] = sums.sum(axis=-1) - noisy[..., 1]
     scaled = noisy / layout.units
-    variance = laplace_variance(epsilon, layout.units) / layout.units**2
-    return LeafSums(scaled, scaled.sum(axis=-1), variance)
+    low, high = window.low / layout.units, window.high / layout.units
+    return LeafSums(scaled, scaled.sum(axis=-1), _noise_variance(epsilon, layout), low, high)
 
 
 def plain_means(leaves: LeafSums) -> Floats:
@@ -98,8 +134,7 @@ def shrunken_means(leaves: LeafSums, *, of_classes: bool) -> Floats:
         noise = leaves.noise_variance * (n_leaves // n_nodes)
         parents = np.repeat(means, n_nodes // means.shape[1], axis=1)
         own = _to_simplex(sums / counts)
-        # The count's own noise is in the quotient: Var[S̃/ñ] ≈ σ²·((1 - p)² + (C - 1)·p²)/n².
-        variance = noise * ((1 - parents) ** 2 + (n_outputs - 1) * parents**2) / counts**2
+        variance = mean_variance(noise, parents, counts, n_outputs)
         row_variance = parents * (1 - parents)
         # Nodes count by their rows, and hardly at all where they have none or the noise outweighs them: the trust in a
         # node falls faster towards zero rows than its variance grows.

@@ -73,8 +73,17 @@ def _frozen(table: Weights) -> Weights:
     return table
 
 
-def select(rule: Rule, costs: Costs, table: Weights, streams: Streams) -> npt.NDArray[np.int64]:
+def select(
+    rule: Rule,
+    costs: Costs,
+    table: Weights,
+    streams: Streams,
+    twice: npt.NDArray[np.uint8] | None = None,
+) -> npt.NDArray[np.int64]:
     """Pick one candidate from each row of costs, row i with stream i; -1 where a row holds none.
+
+    Where ``twice[i, block]`` is set, the second half of a block of row i has the costs of the first and may be left
+    unwritten: the same candidates, read once.
 
     If adding one record changes every cost of a row by an amount in an interval of length ``cost_range``, the pick is
     epsilon-DP for the pair that made the table, for either rule. Slots of cost ``ABSENT_COST`` are no candidates; which
@@ -91,9 +100,15 @@ def select(rule: Rule, costs: Costs, table: Weights, streams: Streams) -> npt.ND
     """
     picks = np.empty(len(costs), dtype=np.int64)
     if rule == "exponential":
-        sums = np.empty(costs.shape[1] // 256 + 1, dtype=np.uint64)
-        sampling.exponential(costs, table, streams, sums, picks)
+        if twice is None:
+            twice = np.zeros((len(costs), 1), dtype=np.uint8)
+        sums = np.empty(twice.shape[1], dtype=np.uint64)
+        sampling.exponential(costs, twice, table, streams, sums, picks)
     else:
+        if twice is not None:
+            half = costs.shape[1] // twice.shape[1] // 2
+            blocks = costs.reshape(*twice.shape, 2 * half)
+            blocks[twice > 0, half:] = blocks[twice > 0, :half]
         order = np.empty(costs.shape[1], dtype=np.int64)
         sampling.permute_and_flip(costs, table, streams, order, picks)
     return picks

@@ -7,7 +7,8 @@ node, are public.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
@@ -28,6 +29,8 @@ Features = npt.NDArray[np.int32]
 MOST_UNITS = 1 << 10
 LONGEST_RANGE = 1 << 12
 MEDIAN_RANGE = 2
+NEVER_ENOUGH = 1 << 32
+BEYOND_LUCK = 5
 ALL_SUBSETS_UP_TO = 8
 N_RANDOM_SUBSETS = 254
 MOST_GROUPS = 32
@@ -154,40 +157,73 @@ class Families:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a candidate costs: ``balance·|n_L - n_R| + floor(units·SSE)``, terms common to all left out."""
+    """What a candidate costs: ``balance·max(0, enough - min(n_L, n_R)) + floor(units·impurity)``.
+
+    Terms common to all candidates are left out. The impurity of a child of n rows with class shares p is ½·n·Σ f(p),
+    where f(p) = p - p² if ``ends`` is 0, which makes it the sum of squared errors. In general f has slope 1 up to
+    p = ends and -1 from p = 1 - ends on, and is a parabola between: more curved where a decision is open, for the same
+    price, and blind where it is not.
+
+    Attributes
+    ----------
+    units : int
+        Steps of the impurity that a record can change by one.
+    balance : int
+        What one row costs that the smaller side lacks, in units.
+    enough : int
+        The number of rows from which on a side lacks nothing.
+    ends : Fraction
+        The share at either end where impurity is a straight line: a multiple of 1/64 below one half.
+    """
 
     units: int
     balance: int
+    enough: int = NEVER_ENOUGH
+    ends: Fraction = Fraction(0)
 
     @property
     def range(self) -> int:
         """The length of the interval that holds every cost's change when one record is added.
 
-        SSE = ½·Σ‖t - t̄‖² over both children, targets scaled to sum 1, only grows, by at most 1, because two points of
-        the simplex are at squared distance at most 2. The floor adds less than one at either end, and a
-        float error below a quarter unit (kernels/scoring.py) does not reach the next integer: units + 2. The imbalance
-        changes by one up or down: 2·balance.
+        The impurity only grows, by at most 1 (docs/privacy.md, section 3). The floor adds less than one at either end,
+        and a float error below a quarter unit (kernels/scoring.py) does not reach the next integer: units + 2. What the
+        smaller side lacks only falls, by at most one: balance.
         """
-        return (self.units + 2 if self.units else 0) + 2 * self.balance
+        return (self.units + 2 if self.units else 0) + self.balance
 
     @classmethod
-    def joint(cls, epsilon: Epsilon, balance: Fraction) -> Cost:
-        """Return the cost SSE + balance·|n_L - n_R| in the finest units that a table can tell apart.
+    def joint(cls, epsilon: Epsilon, balance: Fraction, ends: Fraction) -> Cost:
+        """Return the cost of one selection over all features, in the finest units that a table can tell apart.
 
-        The weights of a table stop falling near range/epsilon, so the units are coarser where epsilon is small. They
-        depend on public numbers only.
+        The weights of a table stop falling near range/epsilon, so the units are coarser where epsilon is small. A side
+        has enough rows when lacking so many would outweigh any luck of the draw: e^-BEYOND_LUCK. More balance would
+        only compete with the impurity. All depends on public numbers only.
         """
         units = MOST_UNITS
         while units > 32 and units > LONGEST_RANGE * epsilon:
             units //= 2
-        return cls(units, round(balance * units))
+        cost = cls(units, round(balance * units), 0, ends)
+        if cost.balance == 0 or epsilon == math.inf:
+            return cost
+        enough = math.ceil(BEYOND_LUCK * cost.range / (cost.balance * epsilon))
+        return replace(cost, enough=min(enough, NEVER_ENOUGH))
 
-    def scale(self, layout: TargetLayout) -> float:
-        """Return the factor of the kernels' Σ S²/n."""
-        return self.units * layout.column_weight / layout.units**2
+    def kernel_arguments(self, layout: TargetLayout) -> tuple[int, int, float, float, float, int, int]:
+        """Return how a kernel of kernels/scoring.py is to read bins and what it is to make of them."""
+        scale = self.units * layout.column_weight / layout.units
+        return (
+            layout.n_columns,
+            layout.shift,
+            scale,
+            float(layout.units),
+            float(self.ends),
+            self.balance,
+            self.enough,
+        )
 
 
-MEDIAN_COST = Cost(units=0, balance=1)
+# |n_L - n_R|, up to the rows of the node: the least cost is at the median.
+MEDIAN_COST = Cost(units=0, balance=2)
 
 
 class Level(Protocol):
@@ -228,8 +264,8 @@ def draw_features(regions: Regions, k: int, source: RandomSource) -> npt.NDArray
 class _Candidates:
     """The candidate splits of features at nodes, a row of slots for each pair of the two.
 
-    Slots of a numeric feature: threshold t with the missing values left, then with the missing values right (see
-    kernels/scoring.py). Slots of a categorical feature: its family.
+    Slots of a numeric feature: threshold t with the missing values left, and in the second half with the missing values
+    right (see kernels/scoring.py). Slots of a categorical feature: its family.
     """
 
     def __init__(
@@ -241,23 +277,24 @@ class _Candidates:
         self.per_node = chosen.shape[1]
         self.features = chosen.ravel()
         self.nodes = np.repeat(np.arange(len(chosen)), self.per_node)
-        self.n_cells = domain.n_codes.astype(np.int64)
-        numeric_slots = 2 * self.n_cells[~domain.is_categorical] - 1
-        self.n_slots = int(max([1, *numeric_slots.tolist(), *families.sizes.tolist()]))
+        n_cells = domain.n_codes[~domain.is_categorical].tolist()
+        self.half = max([1, *n_cells, *(-(-families.sizes // 2)).tolist()])
+        self.n_slots = 2 * self.half
         self.kind = np.where(self.features < 0, -1, domain.is_categorical[self.features])
 
     def costs(
         self, bins: Bins, begin: int, end: int, first_node: int, cost: Cost, *, families: bool = True
-    ) -> npt.NDArray[np.int64]:
-        """Return the costs of the pairs from ``begin`` to ``end``; row 0 of bins is node ``first_node``.
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+        """Return the costs of the pairs from ``begin`` to ``end``, and which have a first half of slots to count twice.
 
-        Where bins has one row only, it serves every node. Without ``families`` categorical features have no candidates.
+        Row 0 of bins is node ``first_node``; where bins has one row only, it serves every node. Without ``families``
+        categorical features have no candidates.
         """
         costs = np.empty((end - begin, self.n_slots), dtype=np.int64)
+        twice = np.zeros(end - begin, dtype=np.uint8)
         kind = self.kind[begin:end]
         costs[kind < 0 if families else kind != 0] = ABSENT_COST
-        scale, balance = cost.scale(self.layout), cost.balance
-        columns, shift = self.layout.n_columns, self.layout.shift
+        arguments = cost.kernel_arguments(self.layout)
         for is_categorical in (0, 1):
             rows = np.flatnonzero(kind == is_categorical)
             if not len(rows) or (is_categorical and not families):
@@ -268,39 +305,35 @@ class _Candidates:
                 allowed = self.regions.allowed[nodes, self.regions.categorical_index[features]]
                 starts, sizes = self.families.starts[features], self.families.sizes[features]
                 scoring.family_costs(
-                    bins, here, features, starts, sizes, self.families.masks, allowed, rows,
-                    columns, shift, scale, balance, costs,
-                )  # fmt: skip
+                    bins, here, features, starts, sizes, self.families.masks, allowed, rows, *arguments, costs
+                )
             else:
                 low, high, missing = (
                     a[nodes, features] for a in (self.regions.low, self.regions.high, self.regions.missing)
                 )
-                counts, squares = np.empty(N_CODES, dtype=np.int64), np.empty((2, N_CODES))
+                counts, sums = np.empty(N_CODES, dtype=np.int64), np.empty((3, N_CODES))
                 scoring.numeric_costs(
-                    bins, here, features, self.n_cells[features], low, high, missing, rows,
-                    columns, shift, scale, balance, counts, squares, costs,
-                )  # fmt: skip
-        return costs
+                    bins, here, features, low, high, missing, rows, *arguments, counts, sums, twice, costs
+                )
+        return costs, twice
 
     def masks(self, pairs: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> Masks:
         """Return the masks of chosen slots."""
         features = self.features[pairs]
         masks = np.zeros((len(pairs), 32), dtype=np.uint8)
         numeric, categorical = self.kind[pairs] == 0, self.kind[pairs] == 1
-        last = self.n_cells[features[numeric]] - 1
-        missing_right = slots[numeric] >= last
-        threshold = slots[numeric] - missing_right * last
-        masks[numeric] = threshold_mask(threshold, missing_right)
+        missing_right, threshold = np.divmod(slots[numeric], self.half)
+        masks[numeric] = threshold_mask(threshold, missing_right > 0)
         masks[categorical] = self.families.masks[self.families.starts[features[categorical]] + slots[categorical]]
         return masks
 
 
 @dataclass
 class JointSplitter:
-    """One selection over all features and thresholds, cost SSE + λ·|n_L - n_R|.
+    """One selection over all features and thresholds, by impurity and by what the smaller side lacks.
 
     The balance term keeps the paper's insight: where a node is too small to show a signal, the split falls near the
-    median instead of anywhere.
+    median instead of anywhere. In a large node it only keeps children from being tiny.
     """
 
     domain: Domain
@@ -308,11 +341,12 @@ class JointSplitter:
     families: Families
     max_features: int
     balance: Fraction
+    ends: Fraction
     looks_at_data: bool = True
 
     def charges(self, level: int, epsilon: Epsilon, composition: str, times: int) -> list[Charge]:
         """Return what one level costs: one selection a node."""
-        cost = Cost.joint(epsilon, self.balance)
+        cost = Cost.joint(epsilon, self.balance, self.ends)
         bound = f"cost range {cost.range} in units of 1/{cost.units}"
         return [Charge(f"splits of level {level}", "exponential mechanism", bound, epsilon, times, composition)]
 
@@ -325,7 +359,7 @@ class _JointLevel:
     def __init__(self, splitter: JointSplitter, regions: Regions, epsilon: Epsilon, source: RandomSource) -> None:
         chosen = draw_features(regions, splitter.max_features, source)
         self.candidates = _Candidates(splitter.domain, splitter.layout, splitter.families, regions, chosen)
-        self.cost = Cost.joint(epsilon, splitter.balance)
+        self.cost = Cost.joint(epsilon, splitter.balance, splitter.ends)
         self.table = weight_table(epsilon, self.cost.range, self.candidates.n_slots * self.candidates.per_node)
         self.streams = source.streams(len(regions))
         self.features = np.zeros(len(regions), dtype=np.int32)
@@ -338,9 +372,9 @@ class _JointLevel:
         def work(a: int, b: int) -> None:
             for first in range(begin + a, begin + b, batch):
                 last = min(first + batch, begin + b)
-                costs = self.candidates.costs(bins, first * per_node, last * per_node, begin, self.cost)
-                costs = costs.reshape(last - first, per_node * n_slots)
-                picks = select("exponential", costs, self.table, self.streams[first:last])
+                costs, twice = self.candidates.costs(bins, first * per_node, last * per_node, begin, self.cost)
+                costs, twice = costs.reshape(last - first, -1), twice.reshape(last - first, -1)
+                picks = select("exponential", costs, self.table, self.streams[first:last], twice)
                 # Where nothing is left to split, every row goes left.
                 nodes = first + np.flatnonzero(picks >= 0)
                 pairs, slots = np.divmod(picks[picks >= 0], n_slots)
@@ -455,12 +489,9 @@ class _MedianLevel:
             costs = np.full(len(found), ABSENT_COST, dtype=np.int64)
             pairs = first * k + np.flatnonzero(found)
             quality = np.empty(len(pairs), dtype=np.int64)
-            layout, cost = self.splitter.layout, self.splitter.quality
+            arguments = self.splitter.quality.kernel_arguments(self.splitter.layout)
             here = np.minimum(self.candidates.nodes[pairs] - first_node, len(bins) - 1)
-            scoring.mask_costs(
-                bins, here, self.candidates.features[pairs], masks[found],
-                layout.n_columns, layout.shift, cost.scale(layout), cost.balance, quality,
-            )  # fmt: skip
+            scoring.mask_costs(bins, here, self.candidates.features[pairs], masks[found], *arguments, quality)
             costs[found] = quality
             picks = select(self.splitter.rule, costs.reshape(-1, k), self.choice_table, self.choice_streams[first:last])
         nodes = np.flatnonzero(picks >= 0)
@@ -471,9 +502,9 @@ class _MedianLevel:
     def _medians(self, bins: Bins, begin: int, end: int, first_node: int) -> tuple[npt.NDArray[np.bool_], Masks]:
         """Draw a median split for each pair of node and feature; return which pairs have one, and the masks."""
         exact_subsets = self.splitter.rule == "exponential"
-        costs = self.candidates.costs(bins, begin, end, first_node, MEDIAN_COST, families=not exact_subsets)
+        costs, twice = self.candidates.costs(bins, begin, end, first_node, MEDIAN_COST, families=not exact_subsets)
         streams = self.median_streams[begin:end]
-        picks = select(self.splitter.rule, costs, self.median_table, streams)
+        picks = select(self.splitter.rule, costs, self.median_table, streams, twice[:, None])
         found = picks >= 0
         masks = np.zeros((end - begin, 32), dtype=np.uint8)
         masks[found] = self.candidates.masks(begin + np.flatnonzero(found), picks[found])

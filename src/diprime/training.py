@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime import defaults
-from diprime.budget import Accounting, Charge, Epsilon, Ledger, share_of
+from diprime.budget import Accounting, Epsilon, Ledger, share_of
 from diprime.domain import Categorical, Domain
 from diprime.growth import Structure, charge_levels, grow
 from diprime.histograms import LocalHistograms, Rows, TargetLayout
 from diprime.leaves import LeafSums, charge_leaves, release
-from diprime.mechanisms import Rule, discrete_laplace
+from diprime.mechanisms import Rule
+from diprime.overview import charge_counts, charge_window, release_counts, release_window, widened
 from diprime.parallel import Threads
 from diprime.progress import Progress
 from diprime.randomness import RandomSource, deal_parts, draw_bag
@@ -41,15 +42,17 @@ class Settings:
     verbose: bool
 
 
-def make_splitter(domain: Domain, layout: TargetLayout, settings: Settings, source: RandomSource) -> Splitter:
-    """Return the way of choosing splits that the settings name."""
+def make_splitter(
+    domain: Domain, layout: TargetLayout, settings: Settings, ends: Fraction, source: RandomSource
+) -> Splitter:
+    """Return the way of choosing splits that the settings name; ``ends`` is about the impurity of ``"joint"``."""
     families = Families.draw(domain, source)
     if settings.method == "joint":
         balance = settings.balance
         if balance is None:
             classification = isinstance(domain.target, Categorical)
             balance = defaults.balance(classification=classification, epsilon=settings.epsilon)
-        return JointSplitter(domain, layout, families, settings.max_features, balance)
+        return JointSplitter(domain, layout, families, settings.max_features, balance, ends)
     rule: Rule = "permute-and-flip" if settings.method == "diprime-flip" else "exponential"
     return MedianSplitter(
         domain,
@@ -76,18 +79,34 @@ def train(
 
     Before, records have only been mapped to integers, each by itself.
     """
-    left = settings.epsilon
+    joint = settings.method == "joint"
+    classification = isinstance(domain.target, Categorical)
+    left = Fraction(1)  # of epsilon, for the trees
     n_trees, depth = settings.n_estimators, settings.max_depth
-    if n_trees is None or depth is None:
-        of_count = share_of(settings.epsilon, defaults.ROW_COUNT_SHARE)
-        left = share_of(settings.epsilon, 1 - defaults.ROW_COUNT_SHARE)
-        ledger.charge(Charge("row count", "discrete Laplace", "L1 sensitivity 1", of_count))
-        count = np.array([[np.count_nonzero(target >= 0)]], dtype=np.int64)
-        n_rows = int(discrete_laplace(count, of_count, 1, source.streams(1))[0, 0])
-        n_trees = defaults.n_estimators(n_rows, settings.epsilon) if n_trees is None else n_trees
-        depth = defaults.max_depth(n_rows, settings.epsilon, n_trees) if depth is None else depth
-    splitter = make_splitter(domain, layout, settings, source)
-    share = settings.split_share or defaults.SPLIT_SHARE
+    ends = Fraction(0)
+    if n_trees is None or depth is None or (joint and classification):
+        of_counts = share_of(settings.epsilon, defaults.COUNTS_SHARE)
+        left -= defaults.COUNTS_SHARE
+        charge_counts(ledger, layout, of_counts)
+        counts = release_counts(target, layout, of_counts, source).tolist()
+        n_rows = sum(counts)
+        if n_trees is None:
+            n_trees = defaults.n_estimators(settings.method, n_rows, settings.epsilon, classification=classification)
+        if depth is None:
+            depth = defaults.max_depth(n_rows, settings.epsilon, n_trees, layout.n_outputs)
+        ends = defaults.ends(counts, settings.epsilon)
+    for_splits = for_leaves = layout.whole
+    if joint and not classification and settings.epsilon != math.inf:
+        of_quantile = share_of(settings.epsilon, defaults.QUANTILE_SHARE)
+        left -= 2 * defaults.QUANTILE_SHARE
+        charge_window(ledger, of_quantile)
+        window = release_window(target, layout, of_quantile, source)
+        for_splits, for_leaves = (
+            widened(window, math.ceil(margin * (window.high - window.low)), layout)
+            for margin in defaults.window_margins(settings.epsilon)
+        )
+    splitter = make_splitter(domain, layout, settings, ends, source)
+    share = settings.split_share or defaults.split_share(settings.method)
     share = share if splitter.looks_at_data else Fraction(0)
     if settings.partition:
         n_rounds, n_together = 1, n_trees
@@ -95,26 +114,31 @@ def train(
     else:
         n_rounds, n_together = n_trees, 1
         composition = "every tree sees all records: it counts once a tree"
-    of_tree = left / n_rounds
-    epsilons = [share_of(of_tree, share) / depth] * depth
+    of_tree = share_of(settings.epsilon, left) / n_rounds
+    weights = defaults.level_weights(settings.method, depth, settings.epsilon, classification=classification)
+    epsilons = [share_of(of_tree, share * Fraction(w, sum(weights))) for w in weights]
     of_leaves = share_of(of_tree, 1 - share)
     charge_levels(ledger, splitter, epsilons, composition, n_rounds)
     paper = settings.accounting == "paper"
-    exact_counts = paper and not isinstance(domain.target, Categorical)
+    exact_counts = paper and not classification
     charge_leaves(ledger, layout, of_leaves, composition, n_rounds, exact_counts=exact_counts)
 
     progress = Progress(depth * n_rounds, shown=settings.verbose)
     # Without noise and with the same rows, trees would all be the same: as in a random forest, each gets its own bag.
-    bagged = settings.method == "joint" and settings.epsilon == math.inf and not settings.partition
-    parts = deal_parts(rows.n_rows, n_together, source, threads, equal=paper)
-    engine = LocalHistograms(rows, target, parts, n_together, layout, threads)
+    bagged = joint and settings.epsilon == math.inf and not settings.partition
+
+    def engine_on(parts: npt.NDArray[np.uint16]) -> LocalHistograms:
+        return LocalHistograms(rows, target, parts, n_together, layout, threads, for_splits, for_leaves)
+
+    engine = engine_on(deal_parts(rows.n_rows, n_together, source, threads, equal=paper))
     structures, sums = [], []
     for _ in range(n_rounds):
         if bagged:
-            engine = LocalHistograms(rows, target, draw_bag(rows.n_rows, source), 1, layout, threads)
+            engine = engine_on(draw_bag(rows.n_rows, source))
         structures.append(grow(engine, splitter, domain, n_together, epsilons, source, threads, progress.advance))
         sums.append(engine.sums().reshape(n_together, 2**depth, -1))
     structure = Structure(
         np.concatenate([s.features for s in structures]), np.concatenate([s.masks for s in structures])
     )
-    return structure, release(np.concatenate(sums), layout, of_leaves, source, exact_counts=exact_counts)
+    leaves = release(np.concatenate(sums), layout, for_leaves, of_leaves, source, exact_counts=exact_counts)
+    return structure, leaves

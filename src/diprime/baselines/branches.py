@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain import MISSING, OTHER, Domain
-from diprime.domain_encoding import RowReader
+from diprime.histograms import Rows
 
 READ_TOGETHER = 1 << 14
 
@@ -54,7 +54,7 @@ class Branches:
                 table[OTHER] = n_codes
             table[MISSING] = n_codes + 1 if categorical else n
 
-    def read(self, rows: RowReader) -> npt.NDArray[np.uint8]:
+    def read(self, rows: Rows) -> npt.NDArray[np.uint8]:
         """Return the branch of every row at a split on each feature, a row for each feature."""
         out = np.empty((len(self.table), rows.n_rows), dtype=np.uint8)
         codes = np.empty((min(READ_TOGETHER, rows.n_rows), len(self.table)), dtype=np.uint8)

@@ -14,8 +14,9 @@ from diprime.baselines.forest import LEAF, MultiwayForest, Tree
 from diprime.baselines.growth import Records, grow, prune
 from diprime.baselines.recipes import PublishedDecisionForest, PublishedRandomForest, PublishedRegression, Recipe
 from diprime.budget import Accounting, Epsilon, Ledger, exact_epsilon
-from diprime.domain import Domain, Numeric, RowReader
+from diprime.domain import Domain, Numeric
 from diprime.estimator_base import PrivateEstimator, check_choice, check_integer, sorted_classes, target_layout
+from diprime.histograms import Rows
 from diprime.randomness import RandomSource
 
 MOST_DEPTH = 20
@@ -81,7 +82,7 @@ class _Baseline(PrivateEstimator):
 
     def _learn(
         self,
-        rows: RowReader,
+        rows: Rows,
         target: npt.NDArray[np.int32],
         domain: Domain,
         settings: Settings,

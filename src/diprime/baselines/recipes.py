@@ -67,7 +67,7 @@ class Recipe:
         self.n_features, self.layout = n_features, layout
         self.per_query = share_of(epsilon, Fraction(1, n_trees * self._n_shares))
         # A record changes one child of every candidate: its error by 0 to 1, the floor by a unit more or less.
-        cost = Cost.joint(self._per_error, balance=Fraction(0))
+        cost = Cost.joint(self._per_error, balance=Fraction(0), ends=Fraction(0))
         self.units, self.cost_range = cost.units, cost.range
         self.table = self._make_table()
 

@@ -1,8 +1,8 @@
 """Rows to sums: accumulate histograms, sort rows into children, add up leaves.
 
-A row in growth is one *record* of bytes: a code for each feature, some bytes of nothing, and in the last four the
-target: two bytes of value and two of column, low byte first. Records move from node to node, so that every pass reads
-memory in order.
+A row in growth is one *record* of bytes: a code for each feature, some bytes of nothing, and in the last two the
+target, low byte first. Records move from node to node, so that every pass reads memory in order. What a target adds,
+and to which column, is looked up in tables made by histograms.py.
 
 A *bin* is one 64-bit sum: the count of rows in the bits from ``shift`` up, the sum of their values below. Adding to a
 bin keeps both exact as long as the count stays below 2^(64-shift) and the sum below 2^shift, which histograms.py
@@ -19,8 +19,7 @@ except ImportError:
 
 def deal(
     codes: cython.const[cython.uchar][:, ::1],
-    values: cython.const[cython.ushort][::1],
-    columns: cython.const[cython.ushort][::1],
+    targets: cython.const[cython.int][::1],
     parts: cython.const[cython.ushort][::1],
     ends: cython.longlong[::1],
     records: cython.uchar[:, ::1],
@@ -30,7 +29,7 @@ def deal(
     ``ends[p]`` is where part p begins, and afterwards where it ends.
     """
     n_features: cython.Py_ssize_t = codes.shape[1]
-    target: cython.Py_ssize_t = records.shape[1] - 4
+    last: cython.Py_ssize_t = records.shape[1] - 1
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     to: cython.Py_ssize_t
@@ -41,10 +40,8 @@ def deal(
                 ends[parts[i]] = to + 1
                 for j in range(n_features):
                     records[to, j] = codes[i, j]
-                records[to, target] = values[i] & 255
-                records[to, target + 1] = values[i] >> 8
-                records[to, target + 2] = columns[i] & 255
-                records[to, target + 3] = columns[i] >> 8
+                records[to, last - 1] = targets[i] & 255
+                records[to, last] = targets[i] >> 8
 
 
 def accumulate(
@@ -52,34 +49,35 @@ def accumulate(
     begins: cython.const[cython.longlong][::1],
     ends: cython.const[cython.longlong][::1],
     slots: cython.const[cython.longlong][::1],
+    columns: cython.const[cython.ushort][::1],
+    amounts: cython.const[cython.ulonglong][::1],
     n_columns: cython.Py_ssize_t,
-    shift: cython.Py_ssize_t,
     bins: cython.ulonglong[:, ::1],
 ) -> None:
     """Set each segment's slot to the histogram of its records: bin (feature·256 + code)·columns + column."""
     step: cython.Py_ssize_t = 256 * n_columns
     n_features: cython.Py_ssize_t = bins.shape[1] // step
-    target: cython.Py_ssize_t = records.shape[1] - 4
-    one: cython.ulonglong = 1
+    last: cython.Py_ssize_t = records.shape[1] - 1
     amount: cython.ulonglong
+    target: cython.Py_ssize_t
     column: cython.Py_ssize_t
     segment: cython.Py_ssize_t
     slot: cython.Py_ssize_t
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
-    one <<= shift
     with cython.nogil:
         for segment in range(begins.shape[0]):
             slot = slots[segment]
             for j in range(bins.shape[1]):
                 bins[slot, j] = 0
             for i in range(begins[segment], ends[segment]):
-                amount = one + records[i, target] + 256 * records[i, target + 1]
-                column = records[i, target + 2] + 256 * records[i, target + 3]
+                target = records[i, last - 1] + 256 * records[i, last]
+                amount = amounts[target]
                 if n_columns == 1:  # no multiplication in the innermost loop of all
                     for j in range(n_features):
                         bins[slot, j * 256 + records[i, j]] += amount
                 else:
+                    column = columns[target]
                     for j in range(n_features):
                         bins[slot, j * step + records[i, j] * n_columns + column] += amount
 
@@ -140,18 +138,17 @@ def add_up(
     records: cython.const[cython.uchar][:, ::1],
     begins: cython.const[cython.longlong][::1],
     ends: cython.const[cython.longlong][::1],
-    shift: cython.Py_ssize_t,
+    columns: cython.const[cython.ushort][::1],
+    amounts: cython.const[cython.ulonglong][::1],
     bins: cython.ulonglong[:, ::1],
 ) -> None:
     """Add the records of each node to its bins, one for each column."""
-    target: cython.Py_ssize_t = records.shape[1] - 4
-    one: cython.ulonglong = 1
+    last: cython.Py_ssize_t = records.shape[1] - 1
+    target: cython.Py_ssize_t
     node: cython.Py_ssize_t
     i: cython.Py_ssize_t
-    column: cython.Py_ssize_t
-    one <<= shift
     with cython.nogil:
         for node in range(begins.shape[0]):
             for i in range(begins[node], ends[node]):
-                column = records[i, target + 2] + 256 * records[i, target + 3]
-                bins[node, column] += one + records[i, target] + 256 * records[i, target + 1]
+                target = records[i, last - 1] + 256 * records[i, last]
+                bins[node, columns[target]] += amounts[target]

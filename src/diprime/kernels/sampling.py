@@ -245,6 +245,7 @@ def fill_table(factor_high: cython.ulonglong, factor_low: cython.ulonglong, tabl
 
 def exponential(
     costs: cython.const[cython.longlong][:, ::1],
+    twice: cython.const[cython.uchar][:, ::1],
     table: cython.const[cython.ulonglong][::1],
     streams: cython.uint[:, ::1],
     sums: cython.ulonglong[::1],
@@ -252,44 +253,61 @@ def exponential(
 ) -> None:
     """For each row of costs pick candidate s with probability W[c(s) - min c]/total; -1 where all are absent.
 
-    ``sums`` is scratch: the weights are added up by chunks of 256 candidates, so that only one is searched.
+    A row consists of ``twice.shape[1]`` blocks. Where ``twice`` is set, the second half of a block has the costs of
+    the first and is not read. ``sums`` is scratch: the weights are added up by block, so that only one is searched.
     """
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
-    chunk: cython.Py_ssize_t
-    width: cython.Py_ssize_t = costs.shape[1]
-    n_chunks: cython.Py_ssize_t = (width + 255) // 256
+    block: cython.Py_ssize_t
+    begin: cython.Py_ssize_t
+    length: cython.Py_ssize_t
+    n_blocks: cython.Py_ssize_t = twice.shape[1]
+    width: cython.Py_ssize_t = costs.shape[1] // n_blocks
+    half: cython.Py_ssize_t = width // 2
     index: cython.longlong
     least: cython.longlong
     last: cython.longlong = table.shape[0] - 1
+    sum_: cython.ulonglong
     total: cython.ulonglong
     draw: cython.ulonglong
+    second: cython.bint
     with cython.nogil:
         for i in range(costs.shape[0]):
             picks[i] = -1
             least = ABSENT_COST
-            for j in range(width):
-                least = min(least, costs[i, j])
+            for block in range(n_blocks):
+                begin = block * width
+                length = half if twice[i, block] else width
+                for j in range(begin, begin + length):
+                    least = min(least, costs[i, j])
             if least == ABSENT_COST:
                 continue
             total = 0
-            for chunk in range(n_chunks):
-                sums[chunk] = 0
-                for j in range(256 * chunk, min(256 * chunk + 256, width)):
+            for block in range(n_blocks):
+                begin = block * width
+                length = half if twice[i, block] else width
+                sum_ = 0
+                for j in range(begin, begin + length):
                     index = costs[i, j]
                     if index != ABSENT_COST:
-                        sums[chunk] += table[min(index - least, last)]
-                total += sums[chunk]
+                        sum_ += table[min(index - least, last)]
+                sums[block] = sum_ << 1 if twice[i, block] else sum_
+                total += sums[block]
             draw = _below(streams[i], total)
-            chunk = 0
-            while draw >= sums[chunk]:
-                draw -= sums[chunk]
-                chunk += 1
-            for j in range(256 * chunk, min(256 * chunk + 256, width)):
+            block = 0
+            while draw >= sums[block]:
+                draw -= sums[block]
+                block += 1
+            second = False
+            if twice[i, block]:
+                second = draw >= sums[block] >> 1
+                if second:
+                    draw -= sums[block] >> 1
+            for j in range(block * width, block * width + width):
                 index = costs[i, j]
                 if index != ABSENT_COST:
                     if draw < table[min(index - least, last)]:
-                        picks[i] = j
+                        picks[i] = j + half if second else j
                         break
                     draw -= table[min(index - least, last)]
 

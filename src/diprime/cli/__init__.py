@@ -1,0 +1,18 @@
+"""The command line: what an analyst with a CSV needs, without Python."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+_NEEDED = ("typer", "rich", "polars")
+
+
+def main() -> None:
+    """Run the command line; the entry point of the package."""
+    if any(importlib.util.find_spec(name) is None for name in _NEEDED):
+        print("diprime: the command line is not installed; run pip install 'diprime[cli]'.", file=sys.stderr)
+        sys.exit(1)
+    from diprime.cli.app import app
+
+    app(prog_name="diprime")

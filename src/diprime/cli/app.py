@@ -1,0 +1,410 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
+import typer
+from rich.markup import escape
+from rich.table import Table
+from rich.tree import Tree as DrawnTree
+
+import diprime
+from diprime.budget import exact_epsilon
+from diprime.cli.checking import ColumnCheck, check
+from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
+from diprime.cli.demo_data import PEOPLE_DOMAIN, made_up_people
+from diprime.cli.drafting import Task, draft, unchecked_lines
+from diprime.cli.planning import Model, estimator, rehearse
+from diprime.cli.shell import EXIT_CODES, OneSentence, print_json, progress, remark, stderr, stdout
+from diprime.domain import Categorical
+from diprime.report import render
+from diprime.trees import Tree, read_tree
+from diprime.whole_files import whole_file
+
+
+def _examples(*commands: str) -> str:
+    lines = "\n".join(f"$ {command}" for command in commands)
+    return f"**Examples**\n\n```\n{lines}\n```"
+
+
+app = typer.Typer(
+    cls=OneSentence,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="Differentially private forests for tables: from a CSV and a domain to a model you may publish.",
+    epilog=_examples(
+        "diprime domain draft people.csv --target income > domain.toml",
+        "diprime plan --rows 30000 --epsilon 1 --domain domain.toml",
+        "diprime fit people.csv --domain domain.toml --epsilon 1 -o model.diprime",
+        "diprime predict model.diprime new.csv -o out.csv",
+    )
+    + f"\n\n{EXIT_CODES}",
+)
+domain_app = typer.Typer(no_args_is_help=True, help="Say what is public about the data.")
+app.add_typer(domain_app, name="domain")
+
+DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV file with a header, or a Parquet file.")]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
+DomainPath = Annotated[Path, typer.Option("--domain", "-d", metavar="FILE", help="The domain: a TOML or JSON file.")]
+OutputPath = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write; replaced if it exists.")
+]
+EpsilonOption = Annotated[
+    float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="The privacy budget; smaller is more private.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(diprime.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _before_commands(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Take the options that all commands share."""
+
+
+# -- the domain --------------------------------------------------------------------------------------------------------
+
+
+@domain_app.command("draft", epilog=_examples("diprime domain draft people.csv --target income > domain.toml"))
+def draft_domain(
+    data: DataPath,
+    target: Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.")],
+    task: Annotated[
+        Task | None, typer.Option(help="What to predict: classes or a number. Guessed from the target if not given.")
+    ] = None,
+) -> None:
+    """Print a first draft of a domain, read from the data.
+
+    It tells about the data, so it is not private: check every line, and replace what is not public knowledge.
+    """
+    file = DataFile(data)
+    file.check_columns([target])
+    with progress("Reading") as advance:
+        text = draft(file, target, task, advance)
+    print(text, end="")
+    remark("This draft was read from the data: check that every line is public knowledge before you use it.")
+
+
+@domain_app.command("check", epilog=_examples("diprime domain check people.csv --domain domain.toml"))
+def check_domain(data: DataPath, domain_path: DomainPath, as_json: JsonOption = False) -> None:
+    """Say how much of the data falls outside a domain.
+
+    Looking is not private: keep the answer to yourself, and do not fit the domain to it more closely than public
+    knowledge does.
+    """
+    domain, _ = read_domain(domain_path)
+    file = DataFile(data)
+    target = target_column(file, domain)
+    with progress("Reading") as advance:
+        n_rows, checks = check(file, domain, target, advance)
+    unused = [name for name in file.columns if name not in checks]
+    if as_json:
+        print_json({"rows": n_rows, "columns": {k: asdict(v) for k, v in checks.items()}, "unused": unused})
+    else:
+        _print_checks(f"{n_rows:,} rows of {data}: what falls outside of {domain_path}", checks, n_rows, target)
+        if unused:
+            print(f"Columns that the domain does not use: {', '.join(unused)}.")
+    remark("Looking at the data is not private: keep this to yourself, and do not tune the domain to it.")
+
+
+def _print_checks(title: str, checks: dict[str, ColumnCheck], n_rows: int, target: str) -> None:
+    kinds = list(asdict(ColumnCheck()))
+    table = Table("column", *kinds, title=escape(title))
+    for name, column in checks.items():
+        shown = [f"{count / n_rows:.2%}" if count else "–" for count in asdict(column).values()]
+        table.add_row(escape(f"{name} (target)" if name == target else name), *shown)
+    stdout().print(table)
+
+
+# -- from plan to predictions ------------------------------------------------------------------------------------------
+
+
+@app.command(epilog=_examples("diprime plan --rows 30000 --epsilon 1 --domain domain.toml"))
+def plan(
+    rows: Annotated[int, typer.Option(min=1, help="About how many rows there are; a guess, if that is private.")],
+    epsilon: EpsilonOption,
+    domain_path: DomainPath,
+    repeats: Annotated[int, typer.Option(min=1, help="How often to rehearse on made-up data.")] = 3,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a fit would be like, without touching data.
+
+    Trees, depth, the split of the budget and the noise of leaves are what the fit would have. The accuracy is that of a
+    rehearsal on made-up data: independent features, uniform over the domain, and a target that adds up the effects of
+    five of them. It tells what the noise costs at this size and budget, not how well your data can be predicted.
+    """
+    domain, _ = read_domain(domain_path)
+    exact_epsilon(epsilon)
+    with progress("Rehearsing") as advance:
+        planned = rehearse(domain, epsilon, rows, repeats, advance)
+    lost = planned.noiseless - planned.private
+    if as_json:
+        numbers = {name: value for name, value in vars(planned).items() if name != "ledger"}
+        print_json({**numbers, "lost_to_noise": lost, "ledger": planned.ledger.to_dict()})
+        return
+    print(f"A fit of about {rows:,} rows with ε = {epsilon:g}\n")
+    print(f"Trees:  {planned.n_trees} of depth {planned.depth}, with {2**planned.depth} leaves each.")
+    print(f"Leaves: about {planned.records_per_leaf:,.1f} records each, and noise with a standard deviation of")
+    print(f"        {planned.leaf_noise:,.2f} records in each released sum.\n")
+    table = Table("release", "mechanism", "ε", "share", title="How the budget is split")
+    for charge in planned.ledger.charges:
+        share = f"{float(charge.total / planned.ledger.total):.1%}" if planned.ledger.is_private else "–"
+        table.add_row(charge.what, charge.mechanism, f"{float(charge.total):.4g}", share)
+    stdout().print(table)
+    print(f"\nRehearsal on made-up data, mean of {repeats}:")
+    print(f"  {planned.measure} {planned.private:.3f}; the same forest without noise {planned.noiseless:.3f}; ", end="")
+    print(f"the best guess without features {planned.guess:.3f}.")
+    print(f"  The noise costs {max(lost, 0):.3f}. That carries over to your data, roughly; the rest does not.")
+
+
+@app.command(epilog=_examples("diprime fit people.csv --domain domain.toml --epsilon 1 -o model.diprime"))
+def fit(
+    data: DataPath,
+    domain_path: DomainPath,
+    epsilon: EpsilonOption,
+    output: OutputPath,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit a model to private data, and write it to a file that may be published.
+
+    Epsilon is spent each time: a second model of the same people spends it again. Columns that the domain does not list
+    are not read. A number that cannot be read is an error, for you who hold the data; nothing is released then. Memory:
+    about two bytes for each value of the table, plus a batch of rows.
+    """
+    _check_folder(output)
+    domain, text = read_domain(domain_path)
+    file = DataFile(data)
+    target = target_column(file, domain)
+    model = estimator(domain, epsilon, verbose=int(stderr().is_terminal))
+    with progress("Reading") as advance:
+        batches = file.decoded({**domain.features, target: domain.target}, advance)
+        model.fit_batches((batch.select(domain.names), batch[target]) for batch in batches)
+    unchecked = unchecked_lines(text)
+    if unchecked:
+        model.privacy_.waive(
+            f"{unchecked} lines of the domain's file say that nobody has checked that they are public."
+        )
+        remark(
+            f"diprime: warning: {domain_path} has {unchecked} lines that still say “check”, so the model is marked "
+            "as not private; delete the remark on each line that is public knowledge, and fit again."
+        )
+    model.save(output)
+    if as_json:
+        print_json({"model": str(output), **_summary(model)})
+    else:
+        print(f"{model.privacy_}\n\nWritten to {output}.")
+
+
+@app.command(
+    epilog=_examples(
+        "diprime predict model.diprime new.csv -o out.csv",
+        "diprime predict model.diprime new.csv -o out.csv --keep id",
+    )
+)
+def predict(
+    model_path: ModelPath,
+    data: DataPath,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write: .csv or .parquet.")],
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A column of the data to copy; may be repeated.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict the rows of a file, in their order.
+
+    The output has the column "prediction" and, for classes, the probability of each. Memory: a batch of rows; for
+    Parquet, all predictions.
+    """
+    model = diprime.load(model_path)
+    file = DataFile(data)
+    kept = keep or []
+    with progress("Predicting") as advance, whole_file(output) as written:
+        batches = file.decoded(model.domain_.features, advance, kept)
+        predictions = (_predictions(model, batch, kept) for batch in batches)
+        if output.suffix == ".parquet":
+            pl.concat(predictions).write_parquet(written)
+        else:
+            for i, frame in enumerate(predictions):
+                written.write(frame.write_csv(include_header=i == 0).encode())
+    _say_written(output, as_json, predictions=str(output))
+
+
+def _check_folder(output: Path) -> None:
+    """Refuse a place where nothing can be written before the work is done, rather than after."""
+    if not output.parent.is_dir():
+        raise InputError(f"{output} cannot be written: there is no folder {output.parent}.")
+
+
+def _predictions(model: Model, batch: pl.DataFrame, kept: list[str]) -> pl.DataFrame:
+    rows = batch.select(model.domain_.names)
+    columns = [batch[name] for name in kept]
+    columns.append(pl.Series("prediction", model.predict(rows).tolist(), strict=False))
+    if isinstance(model, diprime.DiPriMeClassifier):
+        shares = zip(model.classes_, model.predict_proba(rows).T, strict=True)
+        columns += [pl.Series(f"probability {label}", share) for label, share in shares]
+    return pl.DataFrame(columns)
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+@app.command(
+    epilog=_examples(
+        "diprime show model.diprime",
+        "diprime show model.diprime --tree 1 --depth 5",
+        "diprime show model.diprime --json",
+    )
+)
+def show(
+    model_path: ModelPath,
+    tree: Annotated[int, typer.Option(min=0, help="Which tree to draw, from 0.")] = 0,
+    depth: Annotated[int, typer.Option(min=0, help="How many of its levels to draw.")] = 3,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what a model holds: its ledger, importances, and a tree as text."""
+    model = diprime.load(model_path)
+    if as_json:
+        trees = [_tree_as_dict(read_tree(model, i)) for i in range(model.forest_.n_trees)]
+        print_json({**_summary(model), "domain": model.domain_.to_dict(), "trees": trees})
+        return
+    drawn = _drawn(read_tree(model, tree, depth), model, tree)
+    print(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n")
+    table = Table("feature", "importance", title="Importances, from released numbers only")
+    for name, importance in sorted(_importances(model).items(), key=lambda pair: -pair[1]):
+        table.add_row(escape(name), f"{importance:.1%}")
+    stdout().print(table)
+    stdout().print(drawn)
+
+
+@app.command(epilog=_examples("diprime report model.diprime -o report.html"))
+def report(model_path: ModelPath, output: OutputPath, as_json: JsonOption = False) -> None:
+    """Write a report for people: one HTML page with the promise, the ledger, importances and the trees."""
+    page = render(diprime.load(model_path))
+    with whole_file(output) as file:
+        file.write(page.encode())
+    _say_written(output, as_json, report=str(output))
+
+
+@app.command(epilog=_examples("diprime merge north.diprime south.diprime -o both.diprime"))
+def merge(
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files of the same domain.")],
+    output: OutputPath,
+    as_json: JsonOption = False,
+) -> None:
+    """Put the forests of models together that were fitted to different people, say in two hospitals.
+
+    The merged model spends the largest epsilon of its parts, provided that nobody is in the data of two of them.
+    """
+    merged = diprime.merge([diprime.load(path) for path in models])
+    merged.save(output)
+    remark("Its total holds if nobody is in the data of two of these models.")
+    _say_written(output, as_json, model=str(output), **_summary(merged))
+
+
+def _say_written(output: Path, as_json: bool, **content: Any) -> None:
+    if as_json:
+        print_json(content)
+    else:
+        remark(f"Written to {output}.")
+
+
+def _importances(model: Model) -> dict[str, float]:
+    return dict(zip(model.domain_.names, model.feature_importances_.tolist(), strict=True))
+
+
+def _summary(model: Model) -> dict[str, Any]:
+    return {
+        "estimator": type(model).__name__,
+        "n_trees": model.forest_.n_trees,
+        "depths": model.forest_.depths.tolist(),
+        "importances": _importances(model),
+        "ledger": model.privacy_.to_dict(),
+    }
+
+
+def _tree_as_dict(tree: Tree) -> dict[str, Any]:
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(tree).items()}
+
+
+def _drawn(tree: Tree, model: Model, index: int) -> DrawnTree:
+    """Draw a tree; where it goes on below what is drawn, say so."""
+
+    def words(node: int) -> str:
+        values = tree.values[node]
+        if isinstance(model.domain_.target, Categorical):
+            estimate = f"{model.classes_[values.argmax()]} {values.max():.0%}"
+        else:
+            estimate = f"{values[0]:.4g}"
+        about = f"{estimate}, {tree.counts[node]:,.0f} ± {tree.count_noise[node]:,.0f} records"
+        if tree.levels_below and node >= 2**tree.depth - 1:
+            about += f", {tree.levels_below} more levels"
+        return f"{escape(tree.conditions[node] or f'Tree {index}')}  [dim]{escape(about)}[/dim]"
+
+    def grow(node: int, drawn: DrawnTree) -> DrawnTree:
+        for child in (2 * node + 1, 2 * node + 2):
+            if child < len(tree.conditions):
+                grow(child, drawn.add(words(child)))
+        return drawn
+
+    return grow(0, DrawnTree(words(0)))
+
+
+# -- the demonstration -------------------------------------------------------------------------------------------------
+
+
+@app.command(epilog=_examples("diprime demo", "diprime demo --folder somewhere"))
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where to put its files.")] = Path("diprime-demo"),
+) -> None:
+    """Go through all steps with made-up people: check, plan, fit, predict, show and report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, n_people, seed in (("people.csv", 30_000, 1), ("new.csv", 10_000, 2)):
+        with whole_file(folder / name) as file:
+            file.write(made_up_people(n_people, seed).write_csv().encode())
+    with whole_file(folder / "domain.toml") as file:
+        file.write(PEOPLE_DOMAIN.encode())
+    print(f"{folder}/people.csv now has 30,000 made-up people, {folder}/new.csv has 10,000 others, and")
+    print(f"{folder}/domain.toml says what is public about them.")
+    place = shlex.quote(str(folder))
+    for command in (
+        f"diprime domain check {place}/people.csv --domain {place}/domain.toml",
+        f"diprime plan --rows 30000 --epsilon 1 --domain {place}/domain.toml",
+        f"diprime fit {place}/people.csv --domain {place}/domain.toml --epsilon 1 -o {place}/model.diprime",
+        f"diprime predict {place}/model.diprime {place}/new.csv -o {place}/out.csv --keep income",
+        f"diprime show {place}/model.diprime --depth 2",
+        f"diprime report {place}/model.diprime -o {place}/report.html",
+    ):
+        print(f"\n$ {command}", flush=True)
+        _run(shlex.split(command)[1:])
+    results = pl.read_csv(folder / "out.csv")
+    right = (results["income"] == results["prediction"]).to_numpy().mean()
+    print(f"\nOf the new people, {right:.1%} are predicted rightly; {_largest_class(results):.1%} are in one class.")
+    print(f"Open {folder}/report.html in a browser. Then try your own data: diprime domain draft --help")
+
+
+def _largest_class(people: pl.DataFrame) -> float:
+    return float(people["income"].value_counts()["count"].to_numpy().max() / people.height)
+
+
+def _run(arguments: list[str]) -> None:
+    """Run a command as a shell would."""
+    try:
+        typer.main.get_command(app).main(args=arguments, prog_name="diprime")
+    except SystemExit as ended:
+        if ended.code:
+            raise

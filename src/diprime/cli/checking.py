@@ -1,0 +1,59 @@
+"""How much of a table falls outside a domain. It looks at private values: for whoever holds the data, to be kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from diprime.cli.data_files import Advance, DataFile
+from diprime.cli.text_values import read_levels, read_numbers
+from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
+
+
+@dataclass
+class ColumnCheck:
+    """How many values of a column are of which kind."""
+
+    below: int = 0
+    above: int = 0
+    unlisted: int = 0
+    missing: int = 0
+    unreadable: int = 0
+
+    def __iadd__(self, other: ColumnCheck) -> ColumnCheck:
+        for name, count in vars(other).items():
+            setattr(self, name, getattr(self, name) + count)
+        return self
+
+
+def check(file: DataFile, domain: Domain, target: str, advance: Advance) -> tuple[int, dict[str, ColumnCheck]]:
+    """Return the number of rows, and what every column of the domain, the target last, holds outside of it."""
+    columns = {**domain.features, target: domain.target}
+    checks = {name: ColumnCheck() for name in columns}
+    n_rows = 0
+    for batch in file.batches(list(columns), advance):
+        n_rows += batch.height
+        for name, feature in columns.items():
+            checks[name] += _check_column(batch[name], feature, is_text=file.is_text)
+    return n_rows, checks
+
+
+def _check_column(column: pl.Series, feature: Numeric | Categorical, *, is_text: bool) -> ColumnCheck:
+    if isinstance(feature, Categorical):
+        values = read_levels(column, feature.levels) if is_text else column
+        codes = Domain({column.name: feature}, feature).encode(values.to_frame())
+        return ColumnCheck(unlisted=int((codes == OTHER).sum()), missing=int((codes == MISSING).sum()))
+    unreadable = 0
+    if is_text:
+        numbers, bad = read_numbers(column)
+        unreadable = int(bad.sum())
+    else:
+        numbers = column.cast(pl.Float64)
+    numbers = numbers.fill_nan(None)  # which would be above everything
+    return ColumnCheck(
+        below=0 if feature.low is None else int((numbers < feature.low).sum()),
+        above=0 if feature.high is None else int((numbers > feature.high).sum()),
+        missing=numbers.null_count() - unreadable,
+        unreadable=unreadable,
+    )

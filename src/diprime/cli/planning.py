@@ -1,0 +1,164 @@
+"""What a fit would be like, from public facts alone: a rehearsal on made-up data of the same domain and size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from sklearn.metrics import accuracy_score, r2_score
+
+from diprime import DiPriMeClassifier, DiPriMeRegressor
+from diprime.budget import Ledger
+from diprime.cli.text_values import level_column
+from diprime.domain import Categorical, Domain, Numeric
+from diprime.estimator_base import target_layout
+from diprime.leaves import charged_noise_variance
+
+INFORMATIVE_FEATURES = 5
+CLASS_SIGNAL = 3.0  # of the scores' standard deviation, against noise of a logit
+NUMBER_SIGNAL, NUMBER_NOISE = 0.15, 0.1  # standard deviations, as shares of the target's range
+BATCH_ROWS = 50_000
+TEST_ROWS = 20_000
+
+Model = DiPriMeClassifier | DiPriMeRegressor
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known before a fit.
+
+    Attributes
+    ----------
+    n_trees, depth : int
+        The shape that the defaults choose. They see a noisy row count, so near a border a fit may choose its neighbour.
+    ledger : Ledger
+        How the budget is split.
+    records_per_leaf : float
+        On average.
+    leaf_noise : float
+        The standard deviation of the noise in each of a leaf's sums, in records.
+    measure : str
+        What the scores are.
+    private, noiseless, guess : float
+        Mean scores on made-up data of the private forest, of the same forest without noise, and of the best guess
+        without features.
+    """
+
+    n_trees: int
+    depth: int
+    ledger: Ledger
+    records_per_leaf: float
+    leaf_noise: float
+    measure: str
+    private: float
+    noiseless: float
+    guess: float
+
+
+def estimator(domain: Domain, epsilon: float, **parameters: Any) -> Model:
+    """Return the unfitted estimator for a domain's target."""
+    kind = DiPriMeClassifier if isinstance(domain.target, Categorical) else DiPriMeRegressor
+    return kind(epsilon, domain, **parameters)
+
+
+def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance: Callable[[float], None]) -> Plan:
+    """Fit made-up data of the domain with and without noise, and tell what happened."""
+    of_classes = isinstance(domain.target, Categorical)
+    scores = []
+    for seed in range(repeats):
+        truth = MadeUpData(domain, seed)
+        model = estimator(domain, epsilon).fit_batches(truth.batches(n_rows))
+        n_trees, depth = model.forest_.n_trees, int(model.forest_.depths[0])
+        noiseless = estimator(domain, math.inf, n_estimators=n_trees, max_depth=depth).fit_batches(
+            truth.batches(n_rows)
+        )
+        X, y = truth.draw(TEST_ROWS)
+        right = domain.encode_target(y)
+        forests = [domain.encode_target(m.predict(X)) for m in (model, noiseless)]
+        if of_classes:
+            guess = np.full_like(right, np.bincount(right).argmax())
+            scores.append([accuracy_score(right, predicted) for predicted in (*forests, guess)])
+        else:
+            scores.append([r2_score(right, predicted) for predicted in forests] + [0.0])
+        advance(1 / repeats)
+    private, without_noise, best_guess = np.mean(scores, axis=0).tolist()
+    return Plan(
+        n_trees,
+        depth,
+        model.privacy_,
+        n_rows / (n_trees * 2**depth),
+        math.sqrt(charged_noise_variance(model.privacy_, target_layout(domain))),
+        "accuracy" if of_classes else "R²",
+        private,
+        without_noise,
+        best_guess,
+    )
+
+
+class MadeUpData:
+    """Independent features, uniform over the domain's cells and levels, and a target that adds up effects of some.
+
+    Parameters
+    ----------
+    domain : Domain
+        What is public.
+    seed : int
+        Of the effects and of the rows. Nothing here is private.
+    """
+
+    def __init__(self, domain: Domain, seed: int) -> None:
+        self._domain = domain
+        self._rng = np.random.default_rng(seed)
+        n_scores = len(domain.target.levels) if isinstance(domain.target, Categorical) else 1
+        names = list(domain.names)
+        chosen = self._rng.permutation(len(names))[:INFORMATIVE_FEATURES]
+        self._effects = {names[i]: self._effect(int(domain.n_codes[i]), n_scores, names[i]) for i in chosen}
+
+    def _effect(self, n_codes: int, n_scores: int, name: str) -> npt.NDArray[np.float64]:
+        """Return what each code of a feature adds to the scores: a slope for numbers, anything for categories."""
+        if isinstance(self._domain.features[name], Categorical):
+            effect = self._rng.normal(size=(n_codes, n_scores))
+        else:
+            effect = np.linspace(-1, 1, n_codes)[:, None] * self._rng.choice([-1.0, 1.0], n_scores)
+        spread = effect.std(axis=0)
+        return np.asarray((effect - effect.mean(axis=0)) / np.where(spread > 0, spread, 1))
+
+    def batches(self, n_rows: int) -> Iterator[tuple[pl.DataFrame, pl.Series]]:
+        """Draw rows in batches."""
+        for start in range(0, n_rows, BATCH_ROWS):
+            yield self.draw(min(BATCH_ROWS, n_rows - start))
+
+    def draw(self, n_rows: int) -> tuple[pl.DataFrame, pl.Series]:
+        """Draw rows and their targets."""
+        columns = {}
+        scores = np.zeros((n_rows, 1))
+        for name, feature in self._domain.features.items():
+            n_codes = feature.n_codes if isinstance(feature, Categorical) else feature.n_cells
+            codes = self._rng.integers(0, n_codes, n_rows)
+            columns[name] = _values(feature, codes, name)
+            if name in self._effects:
+                scores = scores + self._effects[name][codes] / math.sqrt(len(self._effects))
+        return pl.DataFrame(columns), self._target(scores)
+
+    def _target(self, scores: npt.NDArray[np.float64]) -> pl.Series:
+        target = self._domain.target
+        if isinstance(target, Categorical):
+            places = (CLASS_SIGNAL * scores + self._rng.gumbel(size=scores.shape)).argmax(axis=1)
+            return level_column("target", places, target.levels)
+        assert target.low is not None
+        assert target.high is not None
+        shares = 0.5 + NUMBER_SIGNAL * scores[:, 0] + NUMBER_NOISE * self._rng.normal(size=len(scores))
+        return pl.Series("target", target.low + (target.high - target.low) * shares.clip(0, 1))
+
+
+def _values(feature: Numeric | Categorical, codes: npt.NDArray[np.int64], name: str) -> pl.Series:
+    """Return values that have these codes."""
+    if isinstance(feature, Categorical):
+        return level_column(name, codes, feature.levels)
+    cells = np.concatenate([[np.nextafter(feature.thresholds[0], -np.inf)], feature.thresholds])
+    return pl.Series(name, cells[codes])

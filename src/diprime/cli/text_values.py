@@ -1,0 +1,70 @@
+"""Text as values of a domain.
+
+What a text becomes depends on that text and on the public domain, never on what else a file holds, as it would if types
+were guessed from the data: no record changes how another one is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+MISSING_WORDS = ("", "?", "na", "n/a", "nan", "null")
+"""What stands for a missing value, in small letters, unless the domain lists it as a level."""
+
+_BOOLEAN_WORDS = {"true": True, "false": False}
+_UNLISTED = -1
+_ABSENT = -2
+
+
+def read_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return text as numbers, null where one is missing, and which values are neither."""
+    text = column.str.strip_chars()
+    numbers = text.cast(pl.Float64, strict=False)
+    unreadable = numbers.is_null() & text.is_not_null()
+    if unreadable.any():
+        unreadable &= ~text.str.to_lowercase().is_in(MISSING_WORDS).fill_null(True)
+    return numbers, unreadable
+
+
+def read_levels(column: pl.Series, levels: Sequence[Any]) -> pl.Series:
+    """Return text as the levels it stands for: null where one is missing, and something else where it is none."""
+    places = {level: place for place, level in enumerate(levels)}
+    texts = column.drop_nulls().unique()
+    found = pl.Series([_place(text, places) for text in texts], dtype=pl.Int64)
+    at = column.replace_strict(texts, found, default=None, return_dtype=pl.Int64).fill_null(_ABSENT)
+    return level_column(column.name, at.to_numpy(), levels)
+
+
+def level_column(name: str, places: npt.NDArray[np.int64], levels: Sequence[Any]) -> pl.Series:
+    """Return a column of levels from their places; -1 stands for a value that is no level, -2 for a missing one."""
+    if not all(isinstance(level, str) for level in levels):
+        values = [*levels, None, object()]  # the last two are at -2 and -1
+        return pl.Series(name, [values[place] for place in places], dtype=pl.Object)
+    other = "other"
+    while other in levels:
+        other += "_"
+    labels = pl.Series(name, [*levels, None, other], dtype=pl.Enum([*levels, other]))
+    return labels.gather(np.where(places < 0, places + len(labels), places))
+
+
+def _place(text: str, places: Mapping[Any, int]) -> int:
+    """Return the place of the level that a text stands for: literally, without the space around it, or as a number."""
+    stripped = text.strip()
+    for value in (text, stripped, _number(stripped), _BOOLEAN_WORDS.get(stripped.lower())):
+        if value is not None and value in places:
+            return places[value]
+    return _ABSENT if stripped.lower() in MISSING_WORDS else _UNLISTED
+
+
+def _number(text: str) -> int | float | None:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None

@@ -1,0 +1,197 @@
+// The trees of a forest as ARIA trees: nodes are made when they are first opened. Only text is ever put into the page.
+"use strict";
+
+const FIRST_LEVELS = 2; // open at the beginning, and on paper
+const N_COLOURS = 6;
+const forest = JSON.parse(document.getElementById("forest").textContent);
+const canvas = document.getElementById("tree");
+const details = document.getElementById("node-details");
+const picker = document.getElementById("tree-picker");
+let tree;
+
+function make(name, className, text) {
+  const element = document.createElement(name);
+  if (className) element.className = className;
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+const number = (value, digits = 4) => value.toLocaleString("en", { maximumSignificantDigits: digits });
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const ofClasses = forest.classes !== null;
+const level = (node) => Math.floor(Math.log2(node + 1));
+const isSplit = (node) => 2 * node + 2 < tree.counts.length && tree.features[node] !== null;
+const records = (node) => {
+  const noise = tree.countNoise[level(node)];
+  return `${number(Math.round(tree.counts[node]), 21)} ± ${number(noise < 0.01 ? 0 : noise, 2)} records`;
+};
+const noise = (node) => `± ${ofClasses ? percent(tree.valueNoise[node]) : number(tree.valueNoise[node], 2)}`;
+
+/** The most probable class, or the number, with its noise. */
+function estimate(node) {
+  const values = tree.values[node];
+  if (!ofClasses) return `${number(values[0])} ${noise(node)}`;
+  const best = values.indexOf(Math.max(...values));
+  return `${forest.classes[best]}: ${percent(values[best])} ${noise(node)}`;
+}
+
+/** A strip of the classes' shares, or of the place of the number in its range. */
+function strip(node) {
+  const bar = make("span", "strip");
+  let shares = tree.values[node];
+  if (!ofClasses) shares = [(shares[0] - forest.range[0]) / (forest.range[1] - forest.range[0])];
+  shares.forEach((share, i) => {
+    const part = make("i", `back-${i % N_COLOURS}`);
+    part.style.width = `${100 * share}%`;
+    bar.append(part);
+  });
+  return bar;
+}
+
+function describe(node) {
+  if (isSplit(node)) return `splits on ${tree.features[node]}`;
+  if (level(node) < tree.depth) return "nothing left to split";
+  return tree.below ? `${tree.below} more levels, not drawn` : "leaf";
+}
+
+function makeItem(node) {
+  const item = make("li");
+  const condition = tree.conditions[node] || "all records";
+  item.setAttribute("role", "treeitem");
+  item.setAttribute("aria-label", `${condition}: ${estimate(node)}, ${records(node)}, ${describe(node)}`);
+  item.setAttribute("aria-selected", "false");
+  if (isSplit(node)) item.setAttribute("aria-expanded", "false");
+  item.dataset.node = node;
+  item.tabIndex = -1;
+  const box = make("div", "node");
+  box.append(
+    make("span", "condition", condition),
+    make("span", "estimate", estimate(node)),
+    strip(node),
+    make("span", "records", records(node)),
+    make("span", "asks", describe(node)),
+  );
+  item.append(box);
+  return item;
+}
+
+const nodeOf = (item) => Number(item.dataset.node);
+const isOpen = (item) => item.getAttribute("aria-expanded") === "true";
+const children = (item) => [...item.querySelectorAll(":scope > ul > li")];
+
+function open(item) {
+  if (!item.hasAttribute("aria-expanded")) return;
+  let group = item.querySelector(":scope > ul");
+  if (!group) {
+    group = make("ul");
+    group.setAttribute("role", "group");
+    group.append(makeItem(2 * nodeOf(item) + 1), makeItem(2 * nodeOf(item) + 2));
+    item.append(group);
+  }
+  group.hidden = false;
+  item.setAttribute("aria-expanded", "true");
+}
+
+function close(item) {
+  if (!isOpen(item)) return;
+  item.querySelector(":scope > ul").hidden = true;
+  item.setAttribute("aria-expanded", "false");
+}
+
+function openInSight(item) {
+  open(item);
+  children(item).reverse().forEach((child) => child.scrollIntoView({ block: "nearest", inline: "nearest" }));
+}
+
+const toggle = (item) => (isOpen(item) ? close(item) : openInSight(item));
+
+function openDown(item, levels) {
+  if (levels <= 0) return;
+  open(item);
+  children(item).forEach((child) => openDown(child, levels - 1));
+}
+
+/** Make an item the one that Tab leads to, and show all about it. */
+function select(item) {
+  canvas.querySelectorAll("[tabindex='0']").forEach((other) => {
+    other.tabIndex = -1;
+    other.setAttribute("aria-selected", "false");
+  });
+  item.tabIndex = 0;
+  item.setAttribute("aria-selected", "true");
+  const node = nodeOf(item);
+  const path = [];
+  for (let at = node; at > 0; at = Math.floor((at - 1) / 2)) path.unshift(tree.conditions[at]);
+  const list = make("ol");
+  path.forEach((condition) => list.append(make("li", "", condition)));
+  details.replaceChildren(
+    make("h3", "", path.length ? "Records here" : "All records"),
+    list,
+    make("p", "", `${records(node)}; ${describe(node)}.`),
+    values(node),
+    make("p", "note", `Noise of the estimate: at most about ${noise(node)}.`),
+  );
+}
+
+function values(node) {
+  if (!ofClasses) return make("p", "", `Estimate: ${number(tree.values[node][0])}`);
+  const table = make("table");
+  forest.classes.forEach((name, i) => {
+    const row = make("tr");
+    const cell = make("td", "text");
+    cell.append(make("span", `swatch back-${i % N_COLOURS}`), name);
+    row.append(cell, make("td", "number", percent(tree.values[node][i])));
+    table.append(row);
+  });
+  return table;
+}
+
+function show(index) {
+  tree = forest.trees[index];
+  const root = makeItem(0);
+  canvas.replaceChildren(root);
+  openDown(root, FIRST_LEVELS);
+  select(root);
+}
+
+/** The items that can be seen, from the top. */
+const visible = () => [...canvas.querySelectorAll("li")].filter((item) => !item.closest("ul[hidden]"));
+
+function moveTo(item) {
+  if (!item) return;
+  select(item);
+  item.focus();
+}
+
+const KEYS = {
+  ArrowDown: (item) => moveTo(visible()[visible().indexOf(item) + 1]),
+  ArrowUp: (item) => moveTo(visible()[visible().indexOf(item) - 1]),
+  ArrowRight: (item) => (isOpen(item) ? moveTo(children(item)[0]) : openInSight(item)),
+  ArrowLeft: (item) => (isOpen(item) ? close(item) : moveTo(item.parentElement.closest("li"))),
+  Home: () => moveTo(visible()[0]),
+  End: () => moveTo(visible().at(-1)),
+  Enter: toggle,
+  " ": toggle,
+};
+
+canvas.addEventListener("keydown", (event) => {
+  const action = KEYS[event.key];
+  if (!action || event.ctrlKey || event.altKey || event.metaKey) return;
+  event.preventDefault();
+  action(event.target.closest("li"));
+});
+canvas.addEventListener("click", (event) => {
+  const box = event.target.closest(".node");
+  if (!box) return;
+  moveTo(box.parentElement);
+  toggle(box.parentElement);
+});
+document.getElementById("open-all").addEventListener("click", () => openDown(canvas.firstElementChild, tree.depth));
+document.getElementById("close-all").addEventListener("click", () => show(picker.selectedIndex));
+picker.addEventListener("change", () => show(picker.selectedIndex));
+
+forest.trees.forEach((each, i) => {
+  const share = `${percent(each.weight)} of the vote`;
+  picker.append(make("option", "", `${i + 1} of ${forest.trees.length}: depth ${each.depth + each.below}, ${share}`));
+});
+show(0);

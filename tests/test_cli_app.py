@@ -1,0 +1,411 @@
+"""The commands, as users and scripts meet them."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+from small_data import assert_same_forest
+from typer.testing import CliRunner
+
+import diprime
+import diprime.cli.app
+from diprime import DiPriMeClassifier, Domain, load
+from diprime.cli import data_files
+from diprime.cli.app import app
+from diprime.cli.demo_data import PEOPLE_DOMAIN, made_up_people
+from diprime.cli.drafting import REMARK
+
+REGRESSION_DOMAIN = PEOPLE_DOMAIN.split("[features.savings]")[0] + (
+    '[target]\nname = "savings"\nkind = "numeric"\nlow = 0\nhigh = 100000\n'
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with data, a domain and two fitted models."""
+    folder = tmp_path_factory.mktemp("cli")
+    people = made_up_people(3000, 1)
+    people.write_csv(folder / "people.csv")
+    people.write_parquet(folder / "people.parquet")
+    (folder / "domain.toml").write_text(PEOPLE_DOMAIN)
+    (folder / "regression.toml").write_text(REGRESSION_DOMAIN)
+    for name, domain in (("model", "domain"), ("regression", "regression")):
+        ok("fit", folder / "people.csv", "-d", folder / f"{domain}.toml", "-e", 1, "-o", folder / f"{name}.diprime")
+    return folder
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="diprime")
+
+
+def ok(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def refused(*arguments, code=1):
+    """Return the one sentence that a command refuses its arguments with."""
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("diprime: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def shell(*arguments, **options):
+    command = [sys.executable, "-m", "diprime", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+# What commands do ----------------------------------------------------------------------------------------------------
+
+
+def test_fit_writes_a_private_model_and_prints_its_ledger(folder, tmp_path):
+    printed = ok("fit", folder / "people.csv", "-d", folder / "domain.toml", "-e", 0.1, "-o", tmp_path / "m.diprime")
+    model = load(tmp_path / "m.diprime")
+    assert isinstance(model, DiPriMeClassifier)
+    assert model.privacy_.total == Fraction(1, 10)
+    assert model.privacy_.is_private
+    assert str(model.privacy_) in printed
+    assert model.domain_ == Domain.from_toml(PEOPLE_DOMAIN)
+    assert os.listdir(tmp_path) == ["m.diprime"]
+
+
+@pytest.mark.filterwarnings("always::diprime.PrivacyWarning")
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_fit_of_a_file_is_a_fit_of_its_rows(folder, tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 30_000)
+
+    def seeded(domain, epsilon, **parameters):
+        return DiPriMeClassifier(epsilon, domain, random_state=0, **parameters)
+
+    monkeypatch.setattr(diprime.cli.app, "estimator", seeded)
+    result = run("fit", folder / f"people.{kind}", "-d", folder / "domain.toml", "-e", 1, "-o", tmp_path / "m.diprime")
+    assert result.stderr.startswith("diprime: warning: This fit is not private: random_state was set")
+    assert result.stderr.count("\n") == 1
+    people, domain = made_up_people(3000, 1), Domain.from_toml(PEOPLE_DOMAIN)
+    with pytest.warns(diprime.PrivacyWarning):
+        expected = seeded(domain, 1.0).fit(people.select(domain.names), people["income"])
+    assert_same_forest(load(tmp_path / "m.diprime"), expected)
+
+
+@pytest.mark.parametrize("output", ["out.csv", "out.parquet"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("name", ["model", "regression"])
+def test_predictions_are_those_of_the_model(folder, tmp_path, name, kind, output, monkeypatch):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 30_000)
+    place = tmp_path / output
+    ok(
+        "predict",
+        folder / f"{name}.diprime",
+        folder / f"people.{kind}",
+        "-o",
+        place,
+        "--keep",
+        "age",
+        "--keep",
+        "income",
+    )
+    table = pl.read_csv(place) if output.endswith("csv") else pl.read_parquet(place)
+    model, people = load(folder / f"{name}.diprime"), made_up_people(3000, 1)
+    rows = people.select(model.domain_.names)
+    assert table["age"].cast(int).to_list() == people["age"].to_list()
+    assert table["income"].to_list() == people["income"].to_list()
+    assert table["prediction"].to_list() == model.predict(rows).tolist()
+    if name == "model":
+        assert table.columns[3:] == ["probability above 50k", "probability up to 50k"]
+        assert np.array_equal(table.select(table.columns[3:]).to_numpy(), model.predict_proba(rows))
+    assert os.listdir(tmp_path) == [output]
+
+
+def test_predictions_alone(folder, tmp_path):
+    said = json.loads(
+        ok("predict", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / "out.csv", "--json")
+    )
+    assert said == {"predictions": str(tmp_path / "out.csv")}
+    assert pl.read_csv(tmp_path / "out.csv").shape == (3000, 3)
+
+
+def test_classes_keep_their_types(tmp_path):
+    (tmp_path / "d.csv").write_text("a,y\n" + "1,0\n9,1\n" * 200)
+    (tmp_path / "d.toml").write_text(
+        '[features.a]\nkind = "numeric"\nlow = 0\nhigh = 10\n[target]\nkind = "categorical"\nlevels = [0, 1]\n'
+    )
+    ok("fit", tmp_path / "d.csv", "-d", tmp_path / "d.toml", "-e", 10, "-o", tmp_path / "m")
+    ok("predict", tmp_path / "m", tmp_path / "d.csv", "-o", tmp_path / "out.csv")
+    assert pl.read_csv(tmp_path / "out.csv")["prediction"].to_list() == [0, 1] * 200
+
+
+def test_a_draft_is_not_public_knowledge_until_it_is_checked(folder, tmp_path):
+    draft = ok("domain", "draft", folder / "people.csv", "--target", "income")
+    (tmp_path / "draft.toml").write_text(draft)
+    arguments = ("fit", folder / "people.csv", "-d", tmp_path / "draft.toml", "-e", 1, "-o", tmp_path / "m")
+    result = run(*arguments)
+    assert result.exit_code == 0
+    assert "lines that still say “check”, so the model is marked as not private" in result.stderr
+    assert not load(tmp_path / "m").privacy_.is_private
+    (tmp_path / "draft.toml").write_text(draft.replace(REMARK, ""))
+    assert run(*arguments).stderr == ""
+    assert load(tmp_path / "m").privacy_.is_private
+
+
+def test_check_counts_what_falls_outside(folder, tmp_path):
+    (tmp_path / "d.csv").write_text(
+        "id,age,hours,education,sector,savings,income\n"
+        "1,14,40,none,private,1,up to 50k\n2,101,x,phd,,2,rich\n3,50,NA,doctor,public,-1,\n"
+    )
+    result = run("domain", "check", tmp_path / "d.csv", "-d", folder / "domain.toml", "--json")
+    said = json.loads(result.stdout)
+    assert "Looking at the data is not private" in result.stderr
+    nothing = dict.fromkeys(["below", "above", "unlisted", "missing", "unreadable"], 0)
+    assert said["rows"] == 3
+    assert said["unused"] == ["id"]
+    assert said["columns"] == {
+        "age": nothing | {"below": 1, "above": 1},
+        "hours": nothing | {"unreadable": 1, "missing": 1},
+        "education": nothing | {"unlisted": 1},
+        "sector": nothing | {"missing": 1},
+        "savings": nothing | {"below": 1},
+        "income": nothing | {"unlisted": 1, "missing": 1},
+    }
+    printed = ok("domain", "check", tmp_path / "d.csv", "-d", folder / "domain.toml")
+    assert "33.33%" in printed
+    assert "income (target)" in printed
+    assert "does not use: id" in printed
+
+
+def test_check_reads_parquet(folder):
+    said = json.loads(ok("domain", "check", folder / "people.parquet", "-d", folder / "domain.toml", "--json"))
+    assert said["columns"]["savings"]["missing"] == made_up_people(3000, 1)["savings"].null_count()
+
+
+def test_plan_needs_no_data(folder):
+    arguments = ("plan", "--rows", 5000, "-e", 0.5, "-d", folder / "domain.toml", "--repeats", 1)
+    said = json.loads(ok(*arguments, "--json"))
+    assert said["ledger"]["total"] == "1/2"
+    assert said["lost_to_noise"] == said["noiseless"] - said["private"]
+    assert said["n_trees"] >= 1
+    printed = ok(*arguments)
+    for words in ("ε = 0.5", "of depth", "leaf sums", "standard deviation", "made-up data", "The noise costs"):
+        assert words in printed
+
+
+def test_plan_of_a_number_and_without_privacy(folder):
+    printed = ok("plan", "--rows", 500, "-e", "inf", "-d", folder / "regression.toml", "--repeats", 1)
+    assert "R²" in printed
+    assert "0.00 records" in printed
+
+
+@pytest.mark.parametrize("name", ["model", "regression"])
+def test_show_prints_ledger_importances_and_a_tree(folder, name):
+    model = load(folder / f"{name}.diprime")
+    printed = ok("show", folder / f"{name}.diprime", "--depth", 1)
+    assert str(model.privacy_) in printed
+    assert "Importances" in printed
+    assert printed.count(" ± ") == 3
+    said = json.loads(ok("show", folder / f"{name}.diprime", "--json"))
+    assert said["ledger"] == model.privacy_.to_dict()
+    assert said["importances"] == dict(zip(model.domain_.names, model.feature_importances_, strict=True))
+    assert len(said["trees"]) == model.forest_.n_trees
+    assert said["domain"] == model.domain_.to_dict()
+
+
+def test_merge_takes_the_largest_epsilon(folder, tmp_path):
+    ok("fit", folder / "people.csv", "-d", folder / "domain.toml", "-e", 2, "-o", tmp_path / "b")
+    said = json.loads(ok("merge", folder / "model.diprime", tmp_path / "b", "-o", tmp_path / "both", "--json"))
+    assert said["ledger"]["total"] == "2"
+    assert load(tmp_path / "both").forest_.n_trees == load(tmp_path / "b").forest_.n_trees + 1
+
+
+def test_report_is_a_page(folder, tmp_path):
+    ok("report", folder / "model.diprime", "-o", tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_demonstration_runs_every_command_it_shows(tmp_path):
+    printed = ok("demo", "--folder", tmp_path / "a folder")
+    assert sorted(os.listdir(tmp_path / "a folder")) == [
+        "domain.toml", "model.diprime", "new.csv", "out.csv", "people.csv", "report.html"
+    ]  # fmt: skip
+    right, majority = re.search(r"([\d.]+)% are predicted rightly; ([\d.]+)%", printed).groups()
+    assert float(right) > float(majority) + 2
+    assert "Privacy ledger: epsilon = 1 of 1" in printed
+
+
+# Help ----------------------------------------------------------------------------------------------------------------
+
+COMMANDS = ["plan", "fit", "predict", "show", "report", "merge", "demo", "domain draft", "domain check"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_that_names_real_options(command):
+    printed = ok(*command.split(), "--help")
+    example = re.search(rf"\$ diprime {command}(.*)", printed)
+    assert example
+    for option in re.findall(r"--[a-z]+", example[1]):
+        assert printed.count(option) > 1
+
+
+def test_help_of_all(tmp_path):
+    printed = ok("--help")
+    assert "Exit codes: 0 done" in printed
+    assert ok("--version").strip() == diprime.__version__
+    assert all(command.split()[0] in printed for command in COMMANDS)
+    result = run()
+    assert "Usage: diprime" in result.output
+    assert "--show-completion" in printed
+
+
+# Mistakes ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_mistake_is_one_sentence(folder, tmp_path):
+    data, domain, model = folder / "people.csv", folder / "domain.toml", folder / "model.diprime"
+    out = tmp_path / "out"
+    assert "nothing.csv: No such file" in refused("fit", "nothing.csv", "-d", domain, "-e", 1, "-o", out)
+    assert "nothing.toml: No such file" in refused("fit", data, "-d", "nothing.toml", "-e", 1, "-o", out)
+    assert "Missing option '--epsilon'" in refused("fit", data, "-d", domain, "-o", out, code=2)
+    assert "see diprime fit --help" in refused("fit", code=2)
+    assert "No such command" in refused("fti", code=2)
+    assert "epsilon must be a positive number" in refused("fit", data, "-d", domain, "-e", -1, "-o", out)
+    assert "not a domain" in refused("fit", data, "-d", data, "-e", 1, "-o", out)
+    assert "there is no folder" in refused("fit", data, "-d", domain, "-e", 1, "-o", out / "m")
+    assert "is not a diprime model" in refused("predict", data, data, "-o", out)
+    assert "o.csv: No such file or directory" in refused("predict", model, data, "-o", out / "o.csv")
+    assert "lacks the column 'name'" in refused("predict", model, data, "-o", out, "--keep", "name")
+    assert "lacks the column 'name'" in refused("domain", "draft", data, "--target", "name")
+    assert "no tree 99" in refused("show", model, "--tree", 99)
+    assert "different domains" in refused("merge", model, different_domain(folder, tmp_path), "-o", out)
+    assert "classifier and a regressor" in refused("merge", model, folder / "regression.diprime", "-o", out)
+    assert not out.exists()
+
+
+def different_domain(folder, tmp_path):
+    (tmp_path / "other.toml").write_text(PEOPLE_DOMAIN.replace("high = 100", "high = 120", 1))
+    ok("fit", folder / "people.csv", "-d", tmp_path / "other.toml", "-e", 1, "-o", tmp_path / "other.diprime")
+    return tmp_path / "other.diprime"
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (lambda text: "", "is empty"),
+        (lambda text: text.split("\n")[0], "has no rows"),
+        (lambda text: text.replace("hours", "time", 1), "lacks the column 'hours'"),
+        (lambda text: re.sub(r"\n\d+,", "\nold,", text), "not a number in column 'age', in row 1"),
+        (lambda text: text + "1,2,3,4,5,6,7\n", "more fields than the header"),
+    ],
+)
+def test_bad_data_write_nothing(folder, tmp_path, edit, reason):
+    bad = tmp_path / "bad.csv"
+    bad.write_text(edit((folder / "people.csv").read_text()))
+    kept = tmp_path / "kept"
+    kept.write_text("what was there")
+    assert reason in refused("fit", bad, "-d", folder / "domain.toml", "-e", 1, "-o", kept)
+    if "more fields" not in reason:  # which is not noticed in columns that are not read
+        assert reason in refused("predict", folder / "model.diprime", bad, "-o", kept)
+    assert kept.read_text() == "what was there"
+    assert sorted(os.listdir(tmp_path)) == ["bad.csv", "kept"]
+
+
+@contextmanager
+def no_file_larger_than(n_bytes):
+    """Make the disk as good as full, with an error of the operating system."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(folder, tmp_path):
+    data, domain, model = folder / "people.csv", folder / "domain.toml", folder / "model.diprime"
+    for command in (("fit", data, "-d", domain, "-e", 1), ("predict", model, data), ("report", model)):
+        with no_file_larger_than(1000):
+            said = refused(*command, "-o", tmp_path / "out")
+        assert said == f"diprime: {tmp_path / 'out'}: File too large.\n"
+        assert os.listdir(tmp_path) == []
+
+
+# As processes --------------------------------------------------------------------------------------------------------
+
+
+def test_results_and_remarks_go_different_ways(folder):
+    with shell("domain", "draft", folder / "people.csv", "--target", "income") as process:
+        printed, said = process.communicate()
+    assert process.returncode == 0
+    Domain.from_toml(printed)
+    assert said.count("\n") == 1
+
+
+def test_a_reader_that_leaves_is_no_error(folder):
+    with shell("show", folder / "model.diprime", "--json") as process:
+        process.stdout.read(10)
+        process.stdout.close()
+        said = process.stderr.read()
+    assert "Traceback" not in said
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_an_interrupted_command_leaves_nothing_behind(folder, tmp_path, command, number, code):
+    """The data come from a folder of rows without end, so the command cannot be done before it is interrupted."""
+    program = (
+        "import sys; from diprime.cli import app, data_files\n"
+        "batches = data_files.DataFile.decoded\n"
+        "def without_end(self, *arguments):\n"
+        "    batch = next(batches(self, *arguments))\n"
+        "    print('reading', flush=True)\n"
+        "    while True:\n"
+        "        yield batch.head(100)\n"
+        "data_files.DataFile.decoded = without_end\n"
+        "app.app(sys.argv[1:], prog_name='diprime')\n"
+    )
+    arguments = {
+        "fit": ["fit", folder / "people.csv", "-d", folder / "domain.toml", "-e", "1", "-o", tmp_path / "out"],
+        "predict": ["predict", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / "out"],
+    }[command]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "reading\n"
+        time.sleep(0.2)
+        process.send_signal(number)
+        said = process.stderr.read()
+    assert process.returncode == code
+    assert "Traceback" not in said
+    assert os.listdir(tmp_path) == []
+    if number == signal.SIGINT:
+        assert said == "diprime: Interrupted: nothing was written.\n"
+
+
+def test_completion_is_offered():
+    environment = {**os.environ, "_DIPRIME_COMPLETE": "complete_bash", "COMP_WORDS": "diprime pre", "COMP_CWORD": "1"}
+    program = "from diprime.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["predict"]
+
+
+def test_without_its_extra_the_command_line_says_what_to_install():
+    program = "import sys; sys.modules['typer'] = None; from diprime.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'diprime[cli]'" in done.stderr
+    assert done.stderr.count("\n") == 1

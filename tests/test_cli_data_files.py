@@ -1,0 +1,193 @@
+"""Files are read a batch at a time and by the domain: no record changes how another one is read."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime.cli import data_files
+from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
+from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
+
+YES_NO = Categorical(["no", "yes"])
+FEATURES = {
+    "age": Numeric(0, 255),
+    "sex": Categorical(["F", "M"]),
+    "kids": Categorical([0, 1, 2.5]),
+    "flag": Categorical([False, True]),
+    "mixed": Categorical(["1", 2, " x", "NA"]),
+}
+DOMAIN = Domain(FEATURES, YES_NO, target_name="y")
+
+
+def ignore(share):
+    pass
+
+
+def csv(folder, text, name="data.csv"):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def codes_of(path, features):
+    domain = Domain(features, YES_NO)
+    batches = [domain.encode(batch) for batch in DataFile(path).decoded(features, ignore)]
+    return np.concatenate([np.zeros((0, len(features)), dtype=np.uint8), *batches]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("feature", "texts"),
+    [
+        ("age", {"36.5": 36, " 36.5 ": 36, "1e2": 100, "-5": 0, "inf": 254, "": 255, "NaN": 255, "n/a": 255, "?": 255}),
+        (
+            "sex",
+            {"F": 0, " M": 1, "m": OTHER, "": MISSING, "NA": MISSING, "other": OTHER, "?": MISSING, "nan": MISSING},
+        ),
+        ("kids", {"0": 0, "1": 1, "1.0": 1, "01": 1, "2.5": 2, "3": OTHER, "x": OTHER, "": MISSING, "NaN": MISSING}),
+        ("flag", {"true": 1, "False": 0, "1": 1, "0.0": 0, "yes": OTHER, "null": MISSING}),
+        ("mixed", {"1": 0, "2": 1, "2.0": 1, " x": 2, "x": OTHER, "NA": 3, "na": MISSING, "": MISSING}),
+    ],
+)
+def test_text_becomes_what_the_domain_says(tmp_path, feature, texts):
+    path = csv(tmp_path, "\n".join([feature + ",extra", *(f'"{text}",0' for text in texts)]) + "\n")
+    assert codes_of(path, {feature: FEATURES[feature]}) == [[code] for code in texts.values()]
+
+
+cells = st.sampled_from(["", "0", "1", "2.5", "1.0", "300", "F", "M", "x", "NA", "?", "true", " 7 ", "1e400", "other"])
+numbers = st.sampled_from(["", "0", "17", "2.5", "-3", "300", "NA", "?", " 7 ", "1e400", "nan"])
+rows = st.lists(st.tuples(numbers, cells, cells, cells, cells), min_size=1, max_size=30)
+
+
+@given(rows)
+@settings(deadline=None, max_examples=60)
+def test_no_row_changes_how_another_one_is_read(tmp_path_factory, records):
+    folder = tmp_path_factory.mktemp("csv")
+    lines = [",".join(f'"{cell}"' for cell in record) for record in records]
+    header = ",".join(FEATURES)
+    together = codes_of(csv(folder, "\n".join([header, *lines])), FEATURES)
+    alone = [codes_of(csv(folder, f"{header}\n{line}\n"), FEATURES)[0] for line in dict.fromkeys(lines)]
+    by_line = dict(zip(dict.fromkeys(lines), alone, strict=True))
+    assert together == [by_line[line] for line in lines]
+
+
+def test_batches_cover_the_file_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 3000)
+    monkeypatch.setattr(data_files, "PARQUET_ROWS", 1000)
+    numbers = list(range(5432))
+    path = csv(tmp_path, "unused,a\n" + "".join(f"x,{i}\n" for i in numbers))
+    pl.read_csv(path).write_parquet(tmp_path / "data.parquet")
+    for file in (DataFile(path), DataFile(tmp_path / "data.parquet")):
+        assert file.columns == ["unused", "a"]
+        shares = []
+        batches = list(file.decoded({"a": Numeric(0, 6000)}, shares.append))
+        assert sum(shares) == pytest.approx(1, abs=0.01)
+        assert len(shares) == len(batches)
+        assert len(batches) > 1
+        assert max(batch.height for batch in batches) <= 1000
+        assert [int(v) for batch in batches for v in batch["a"]] == numbers
+
+
+@given(st.lists(st.lists(st.text('ab,"\n\r', max_size=6), min_size=2, max_size=2), min_size=1, max_size=12), st.data())
+@settings(deadline=None, max_examples=100)
+def test_records_are_never_cut(tmp_path_factory, records, data):
+    """Quotes, separators and line breaks inside of fields are found whatever the size of the blocks."""
+    expected = pl.DataFrame(records, schema=["x", "y"], orient="row")
+    path = tmp_path_factory.mktemp("csv") / "data.csv"
+    expected.write_csv(path, quote_style="always")
+    file = DataFile(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data_files, "BLOCK_BYTES", data.draw(st.integers(1, 40)))
+        assert pl.concat(file.batches(["x", "y"], ignore)).rows() == expected.rows()
+
+
+def test_a_quote_that_is_never_closed_is_not_searched_for_to_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 10)
+    monkeypatch.setattr(data_files, "MOST_RECORD_BYTES", 100)
+    path = csv(tmp_path, 'a,b\n1,"2\n' + "3,4\n" * 1000)
+    with pytest.raises(InputError, match="a quote is not closed"):
+        list(DataFile(path).batches(["a"], ignore))
+
+
+def test_an_unreadable_number_is_found_in_its_row_and_not_quoted(tmp_path, monkeypatch):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 20)
+    path = csv(tmp_path, "a\n" + "".join("secret\n" if i == 25 else f"{i}\n" for i in range(1, 60)))
+    with pytest.raises(InputError, match=r"not a number in column 'a', in row 25 below the header") as caught:
+        list(DataFile(path).decoded({"a": Numeric(0, 60)}, ignore))
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_the_separator_is_read_from_the_header(tmp_path, separator):
+    path = csv(tmp_path, f"\ufeffa{separator}b{separator}c\r\n1{separator}2{separator}3\r\n")
+    file = DataFile(path)
+    assert file.columns == ["a", "b", "c"]
+    assert codes_of(path, {"c": Numeric(0, 255)}) == [[3]]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b"PK\x03\x04 a spreadsheet", "is compressed, or a spreadsheet"),
+        (b"a,b\n1,2,3\n", "more fields than the header"),
+        (b"a,b\n\xff\xfe,2\n", "not UTF-8"),
+        (b'a,b\n"1,2\n', "quote is not closed"),
+        (b"PAR1 this is no parquet", "cannot be read as Parquet"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path, content, reason):
+    with pytest.raises(InputError, match=reason):
+        list(DataFile(csv(tmp_path, content)).batches(["a", "b"], ignore))
+
+
+def test_missing_files_folders_and_columns(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        DataFile(tmp_path / "nothing.csv")
+    with pytest.raises(InputError, match="is a folder"):
+        DataFile(tmp_path)
+    with pytest.raises(InputError, match="lacks the columns 'x', 'y'; it has 'a', 'b'"):
+        DataFile(csv(tmp_path, "a,b\n1,2\n")).check_columns(["a", "x", "y"])
+
+
+def test_a_file_name_is_not_a_pattern(tmp_path):
+    csv(tmp_path, "a\n1\n", "data1.csv")
+    assert codes_of(csv(tmp_path, "a\n2\n", "data[1].csv"), {"a": Numeric(0, 255)}) == [[2]]
+
+
+def test_parquet_has_types_of_its_own(tmp_path):
+    path = tmp_path / "data"
+    pl.DataFrame({"age": [1, None], "sex": pl.Series(["M", "x"], dtype=pl.Categorical)}).write_parquet(path)
+    features = {name: FEATURES[name] for name in ("age", "sex")}
+    assert codes_of(path, features) == [[1, 1], [MISSING, OTHER]]
+    pl.DataFrame({"age": ["1"]}).write_parquet(path)
+    with pytest.raises(TypeError, match="'age' has dtype String, where numbers are expected"):
+        codes_of(path, {"age": FEATURES["age"]})
+
+
+def test_domains_are_toml_or_json(tmp_path):
+    for name, text in (("d.toml", DOMAIN.to_toml()), ("d.json", DOMAIN.to_json())):
+        assert read_domain(csv(tmp_path, text, name)) == (DOMAIN, text)
+    with pytest.raises(InputError, match=r"d\.toml is not a domain: .*not valid TOML"):
+        read_domain(csv(tmp_path, "a,b", "d.toml"))
+    with pytest.raises(InputError, match="is not UTF-8"):
+        read_domain(csv(tmp_path, b"\xff", "d.toml"))
+
+
+def test_the_target_is_named_or_the_only_one_left(tmp_path):
+    file = DataFile(csv(tmp_path, "a,b,c\n1,2,3\n"))
+    of = {"a": Numeric(0, 1), "b": Numeric(0, 1)}
+    assert target_column(file, Domain(of, YES_NO)) == "c"
+    assert target_column(file, Domain(of, YES_NO, target_name="d")) == "d"
+    with pytest.raises(InputError, match=r"does not name its target, and .* has 2 columns that are no features"):
+        target_column(file, Domain({"a": Numeric(0, 1)}, YES_NO))
+
+
+def test_numbers_beyond_floats_are_clamped(tmp_path):
+    path = csv(tmp_path, "a\n1e999\n-1e999\n0.1\n")
+    column = next(DataFile(path).decoded({"a": Numeric(0, 1)}, ignore))["a"]
+    assert column.to_list() == [math.inf, -math.inf, 0.1]

@@ -1,0 +1,31 @@
+"""Text becomes values by the domain alone; how whole files are read is tested with them."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from diprime.cli.text_values import level_column, read_levels, read_numbers
+from diprime.domain import MISSING, OTHER, Categorical, Domain
+
+YES_NO = Categorical(["no", "yes"])
+
+
+def test_numbers_are_read_missing_or_unreadable():
+    numbers, unreadable = read_numbers(
+        pl.Series("a", ["1", " 2.5 ", "-1e3", "", "NA", "n/a", "?", None, "1,5", "x", "1 2"])
+    )
+    assert numbers.to_list() == [1, 2.5, -1000, *[None] * 8]
+    assert unreadable.to_list() == [False] * 8 + [True] * 3
+
+
+@pytest.mark.parametrize("levels", [("a", "other", "other_"), (1, "a", True * 2), (0.5, 3)])
+def test_level_columns_have_places_for_the_missing_and_the_unlisted(levels):
+    column = level_column("c", np.array([2 if len(levels) > 2 else 1, -1, -2, 0]), levels)
+    codes = Domain({"c": Categorical(levels)}, YES_NO).encode(column.to_frame())[:, 0]
+    assert codes.tolist() == [len(levels) - 1, OTHER, MISSING, 0]
+
+
+def test_only_levels_that_occur_cost_time_but_all_are_known():
+    column = read_levels(pl.Series("c", ["b", None, "z"]), ("a", "b"))
+    assert column.dtype == pl.Enum(["a", "b", "other"])
+    assert column.to_list() == ["b", None, "other"]
