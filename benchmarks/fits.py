@@ -177,10 +177,15 @@ class Results:
         """Drop the scores of fits, so that they are missing again."""
         for fit in fits:
             self._scores.pop(fit.key, None)
+        self._save()
 
     def add(self, fit: Measured, scores: list[float]) -> None:
-        """Keep the scores of a fit; the file is replaced as a whole, so that no interruption leaves half of it."""
+        """Keep the scores of a fit."""
         self._scores[fit.key] = scores
+        self._save()
+
+    def _save(self) -> None:
+        """Replace the file as a whole, so that no interruption leaves half of it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_suffix(".part")
         lines = (json.dumps({"fit": key, "scores": kept}) + "\n" for key, kept in self._scores.items())

@@ -92,11 +92,8 @@ def odd_fit(data: Dataset, method: str, repeats: int, oddities: tuple[str, ...])
 
 def ladder(method: str) -> dict[str, tuple[str, ...]]:
     """Return the combinations that tell which oddity matters for a method."""
-    relevant = [name for name in ALL if name != ("floors" if method == "Median" else "true_median")]
-    combinations: dict[str, tuple[str, ...]] = {"none": ()}
-    combinations |= {f"only {NUMBERS[name]}": (name,) for name in relevant}
-    combinations["all"] = ALL
-    return combinations
+    relevant = ("left_twice", "true_median") if method == "Median" else ("random_leaves", "left_twice", "floors")
+    return {"none": (), **{f"only {NUMBERS[name]}": (name,) for name in relevant}, "all": ALL}
 
 
 def more_often(data: Dataset, method: str, repeats: int) -> Fit:

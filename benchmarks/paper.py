@@ -32,12 +32,15 @@ def load_all(names: list[str], directory: str | None) -> list[Dataset]:
 def make_tables(options: argparse.Namespace) -> None:
     repeats, place = (1, CACHE / "quick") if options.quick else (REPEATS, RESULTS)
     results = Results(place / "tables.jsonl")
-    for data in load_all(options.only, options.data):
-        fits = [fit for (method, _), fit in tables.cells(data, repeats).items() if method in options.methods]
-        if options.again:
-            results.forget(fits)
+    wanted = {
+        data.title: [fit for (method, _), fit in tables.cells(data, repeats).items() if method in options.methods]
+        for data in load_all(options.only, options.data)
+    }
+    if options.again:
+        results.forget(fit for fits in wanted.values() for fit in fits)
+    for title, fits in wanted.items():
         if results.missing(fits):
-            print(data.title, file=sys.stderr)
+            print(title, file=sys.stderr)
             run(fits, results, options.data)
     sets = load_all(list(NAMES), options.data)
     command = "python -m benchmarks.paper tables" + (" --quick" if options.quick else "")
@@ -82,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
     of_tables.add_argument("--quick", action="store_true", help="one repeat, kept apart from the results")
     of_tables.add_argument("--only", type=_listed(NAMES), default=list(NAMES), help="these data sets, by commas")
     of_tables.add_argument("--methods", type=_listed(tables.METHODS), default=list(tables.METHODS))
-    of_tables.add_argument("--again", action="store_true", help="measure again what these methods have results for")
+    of_tables.add_argument("--again", action="store_true", help="measure anew; go on without it if interrupted")
     of_oddities = commands.add_parser("oddities", help="which oddity of the authors' code explains what is outside")
     of_oddities.set_defaults(run=show_oddities)
     of_figures = commands.add_parser("figures", help="every figure of the paper and its appendix")

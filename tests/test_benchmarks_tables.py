@@ -125,7 +125,7 @@ def test_fits_are_run_in_processes_and_kept(tmp_path, monkeypatch):
     run(fits, results, None)
     assert results.path.read_text() == kept
     results.forget(fits[:1])
-    assert results.missing(fits) == fits[:1]
+    assert Results(results.path).missing(fits) == fits[:1]
 
 
 def _ThreadPool(max_workers):  # noqa: N802 - it stands for a class
