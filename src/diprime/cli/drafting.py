@@ -32,14 +32,19 @@ Task = Literal["classification", "regression"]
 class ColumnDraft:
     """What has been seen of a column so far."""
 
+    is_date: bool = False
     all_numbers: bool = True
     low: float = math.inf
     high: float = -math.inf
     all_whole: bool = True
+    none_twice: bool = True  # in any batch
     distinct: set[str | int | float | bool] | None = field(default_factory=set)  # None: too many to list
 
     def look_at(self, column: pl.Series) -> None:
         """Take a batch into account."""
+        self.is_date |= column.dtype.is_temporal() or column.dtype.is_nested()
+        if self.is_date:
+            return
         if column.dtype in (pl.String, pl.Categorical, pl.Enum):
             text = column.cast(pl.String).str.strip_chars()
             present = text.filter(text.is_not_null() & ~text.str.to_lowercase().is_in(MISSING_WORDS))
@@ -47,34 +52,49 @@ class ColumnDraft:
             self.all_numbers &= not unreadable.any()
         else:
             present = column.drop_nulls()
-            numbers = present.cast(pl.Float64)
+            numbers = present.cast(pl.Float64).fill_nan(None)
+            present = present.filter(numbers.is_not_null())
             self.all_numbers &= column.dtype != pl.Boolean
         numbers = numbers.filter(numbers.is_finite())
         if self.all_numbers and len(numbers):
             self.low, self.high = min(self.low, numbers.min()), max(self.high, numbers.max())
             self.all_whole &= bool((numbers == numbers.round()).all())
+        self.none_twice &= present.n_unique() == len(present)
         if self.distinct is not None:
             self.distinct |= set(present.unique())
             if len(self.distinct) > MOST_LEVELS:
                 self.distinct = None
 
-    def feature(self) -> Numeric | Categorical | None:
-        """Return a feature that covers what was seen, or None for text that is always different."""
-        if self.all_numbers and self.low <= self.high:
-            return Numeric(*_rounded_outwards(self.low, self.high))
-        if self.distinct is None:
+    @property
+    def is_quantity(self) -> bool:
+        """Whether only numbers were seen, and some."""
+        return self.all_numbers and self.low <= self.high
+
+    def why_no_feature(self) -> str | None:
+        """Return why a column should not be a feature, or None if it may be one."""
+        if self.is_date:
+            return "which holds dates or lists: convert it to numbers first"
+        if self.distinct is not None:
             return None
+        if not self.is_quantity:
+            return f"which has more than {MOST_LEVELS} different texts, as names of persons have"
+        return "whose whole numbers never repeat, as keys of persons do" if self.all_whole and self.none_twice else None
+
+    def feature(self) -> Numeric | Categorical:
+        """Return a feature that covers what was seen."""
+        if self.is_quantity:
+            return Numeric(*_rounded_outwards(self.low, self.high))
+        assert self.distinct is not None
         return Categorical(sorted(self.distinct) or ["nothing but missing values was seen"])
 
     def target(self, task: Task | None) -> Numeric | Categorical | None:
         """Return a target that covers what was seen, or None for one that a forest cannot learn."""
-        quantity = self.all_numbers and self.low <= self.high
         few = self.distinct is not None and len(self.distinct) <= MOST_CLASSES
-        if task == "regression" or (task is None and quantity and not (self.all_whole and few)):
-            return Numeric(*_rounded_outwards(self.low, self.high)) if quantity else None
+        if task == "regression" or (task is None and self.is_quantity and not (self.all_whole and few)):
+            return Numeric(*_rounded_outwards(self.low, self.high)) if self.is_quantity else None
         if not self.distinct:
             return None
-        if not quantity:
+        if not self.is_quantity:
             return Categorical(sorted(self.distinct))
         return Categorical(sorted({int(v) if float(v).is_integer() else float(v) for v in self.distinct}))
 
@@ -89,16 +109,12 @@ def draft(file: DataFile, target: str, task: Task | None, advance: Advance) -> s
     if goal is None:
         wanted = "numbers" if task == "regression" else f"classes, {MOST_LEVELS} at most"
         raise InputError(f"The column {target!r} of {file.path} does not hold {wanted}, so it cannot be the target.")
-    features = {name: column.feature() for name, column in drafts.items()}
-    kept = {name: feature for name, feature in features.items() if feature is not None}
-    if not kept:
-        raise InputError(f"{file.path} has no column that could be a feature: each has too many different texts.")
-    left_out = [
-        f"# Left out: {name!r}, which has more than {MOST_LEVELS} different texts, as names and keys of persons have.\n"
-        for name, feature in features.items()
-        if feature is None
-    ]
-    lines = Domain(kept, goal, target_name=target).to_toml().splitlines()
+    reasons = {name: column.why_no_feature() for name, column in drafts.items()}
+    features = {name: column.feature() for name, column in drafts.items() if reasons[name] is None}
+    if not features:
+        raise InputError(f"{file.path} has no column that could be a feature: they hold dates, names or keys.")
+    left_out = [f"# Left out: {name!r}, {reason}.\n" for name, reason in reasons.items() if reason is not None]
+    lines = Domain(features, goal, target_name=target).to_toml().splitlines()
     body = "\n".join(f"{line}  {REMARK}" if line else "" for line in lines)
     return f"{_HEAD.format(name=file.path.name)}{''.join(left_out)}\n{body}\n"
 
