@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -448,6 +449,24 @@ def test_apply_tells_the_leaves_that_predictions_come_from(task):
         assert np.exp(model.predict_log_proba(rows)) == pytest.approx(outputs)
     else:
         assert model.predict(rows) == pytest.approx(outputs[:, 0])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_rounding_leads_no_prediction_out_of_its_range(task):
+    rows, target = make(task, 50)
+    model = fit(task, rows, target, n_estimators=7, max_depth=1)
+    high = {"classification": 1.0, "regression": 10.0}[task]
+    values = np.zeros_like(model.forest_.values)
+    values[:, 0] = high
+    beyond = 0
+    for seed in range(50):
+        counts = np.random.default_rng(seed).uniform(1, 9, len(model.forest_.counts))
+        model.forest_ = replace(model.forest_, values=values, counts=counts)
+        beyond += model.forest_.weighted_values[::2, 0].sum() > high
+        predicted = model.predict(rows) if task == "regression" else model.predict_proba(rows)[:, 0]
+        assert predicted.max() <= high
+        assert predicted == pytest.approx(high)
+    assert beyond > 0
 
 
 # -- classes of any type ----------------------------------------------------------------------------------------------

@@ -327,7 +327,8 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
         probabilities : ndarray of shape (n, n_classes)
             Rows sum to one.
         """
-        return self._predict_outputs(X)
+        means = self._predict_outputs(X)
+        return np.minimum(means, 1.0, out=means)  # weights of trees sum to one up to rounding
 
     def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the logarithm of :meth:`predict_proba`."""
@@ -464,7 +465,10 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
         targets : ndarray of shape (n,)
             Within the range of the domain's target.
         """
-        return self._predict_outputs(X)[:, 0]
+        means = self._predict_outputs(X)[:, 0]
+        target = self.domain_.target
+        assert isinstance(target, Numeric)
+        return np.clip(means, target.low, target.high, out=means)  # weights of trees sum to one up to rounding
 
 
 def _plain(parameter: Any) -> Any:

@@ -97,9 +97,12 @@ def to_onnx(model: Any) -> onnx.ModelProto:
         place = graph.add("ArgMax", sums, axis=1, keepdims=0)
         classes = _plain_classes(model.classes_)
         graph.output("label", graph.add("Gather", graph.constant(classes), place), classes.dtype)
-        graph.output("probabilities", sums, np.float64, len(classes))
+        probabilities = graph.add("Min", sums, graph.constant(np.array(1.0)))
+        graph.output("probabilities", probabilities, np.float64, len(classes))
     else:
-        graph.output("prediction", graph.add("Gather", sums, graph.integers(0), axis=1), np.float64)
+        low, high = (graph.constant(np.array(float(end))) for end in (domain.target.low, domain.target.high))
+        means = graph.add("Gather", sums, graph.integers(0), axis=1)
+        graph.output("prediction", graph.add("Clip", means, low, high), np.float64)
     names = domain.names
     return graph.model(
         {

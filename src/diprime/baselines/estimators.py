@@ -371,7 +371,12 @@ class DPRandomForestRegressor(RegressorMixin, _Baseline):  # type: ignore[misc]
             Within the range of the domain's target, unless ``accounting="paper"``, which does not clamp.
         """
         rows = self._reader(X)
-        return self.forest_.predict(rows)[:, 0]
+        means = self.forest_.predict(rows)[:, 0]
+        if self.accounting == "paper":
+            return means
+        target = self.domain_.target
+        assert isinstance(target, Numeric)
+        return np.clip(means, target.low, target.high, out=means)  # a mean of equal numbers may be off by a rounding
 
 
 class DPDecisionForestClassifier(_BaselineClassifier):
