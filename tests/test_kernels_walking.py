@@ -70,9 +70,9 @@ def test_numbers_go_where_their_codes_would(dtype, block):
     codes[np.isnan(numbers)] = 255
     values, start = rng.normal(size=(41, 2)), np.zeros((200, 2))
     trees = (depths, first_splits, first_leaves, features)
-    scratch, near = np.zeros(block, dtype=np.int32), np.zeros((block, 3), dtype=dtype)
+    scratch = np.zeros(block, dtype=np.int32)
     coded, _ = BOTH("predict", codes, *trees, masks, values, scratch, start)
-    raw, _ = BOTH("predict_numbers", numbers, *trees, limits, missing_right, values, near, scratch, start)
+    raw, _ = BOTH("predict_numbers", numbers, *trees, limits, missing_right, values, scratch, start)
     np.testing.assert_array_equal(raw[-1], coded[-1])
 
 

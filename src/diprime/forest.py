@@ -162,12 +162,11 @@ class Forest:
         limits, missing_right = self._limits(rows.thresholds(), matrix.dtype)
 
         def predict_numbers(begin: int, end: int) -> None:
-            near = np.empty((WALKED_TOGETHER, matrix.shape[1]), dtype=matrix.dtype)
             write_means(
                 begin,
                 end,
                 lambda *scratch: walking.predict_numbers(
-                    matrix[begin:end], *arrays, limits, missing_right, values, near, *scratch
+                    matrix[begin:end], *arrays, limits, missing_right, values, *scratch
                 ),
             )
 

@@ -108,15 +108,14 @@ def predict_numbers(
     limits: cython.const[floating][::1],
     missing_right: cython.const[cython.uchar][::1],
     values: cython.const[cython.double][:, ::1],
-    near: floating[:, ::1],
     nodes: cython.int[::1],
     out: cython.double[:, ::1],
 ) -> None:
     """Do what ``predict`` does for rows of numbers that were not encoded, of which it reads only those it needs.
 
     A number goes right if it is at or above the split's limit, the first number of the first cell on the right; NaN
-    goes right if ``missing_right`` says so. Each block of rows is copied to ``near`` first: that reads memory in order,
-    where the walk would wait for one number after the other.
+    goes right if ``missing_right`` says so. The look for missing numbers reads each block of rows in order, so that the
+    walk finds it in the processor's cache and need not wait for one number after the other.
     """
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
@@ -140,7 +139,6 @@ def predict_numbers(
             missing = 0
             for i in range(end - begin):
                 for j in range(numbers.shape[1]):
-                    near[i, j] = numbers[begin + i, j]
                     missing |= numbers[begin + i, j] != numbers[begin + i, j]
             for tree in range(depths.shape[0]):
                 for i in range(end - begin):
@@ -150,14 +148,14 @@ def predict_numbers(
                         for i in range(end - begin):
                             node = nodes[i]
                             split = first_splits[tree] + node
-                            number = near[i, features[split]]
+                            number = numbers[begin + i, features[split]]
                             right = (number >= limits[split]) | ((number != number) & missing_right[split])
                             nodes[i] = 2 * node + 1 + right
                     else:  # half the instructions, where no number of the block is missing
                         for i in range(end - begin):
                             node = nodes[i]
                             split = first_splits[tree] + node
-                            nodes[i] = 2 * node + 1 + (near[i, features[split]] >= limits[split])
+                            nodes[i] = 2 * node + 1 + (numbers[begin + i, features[split]] >= limits[split])
                 for i in range(end - begin):
                     leaf = first_leaves[tree] + nodes[i] - ((1 << depths[tree]) - 1)
                     for output in range(out.shape[1]):
