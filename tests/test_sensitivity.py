@@ -593,6 +593,7 @@ def reads(make, values, added):
 
 CONTAINERS = {
     "list of lists as y": lambda d, v: d.encode_target([[x] for x in v]),
+    "list as y": lambda d, v: d.encode_target(v),
     "deque as y": lambda d, v: d.encode_target(deque(v)),
     "deque of rows": lambda d, v: d.encode(deque([x] for x in v))[:, 0],
     "pyarrow array": lambda d, v: d.encode_target(pa.array(v, type=pa.int64())),
@@ -609,8 +610,8 @@ def test_a_missing_value_changes_nobody_else_in_any_container(container):
     assert alone == beside == [0, 1]
 
 
-@pytest.mark.parametrize("added", [0.5, "q", [], [BIG], (1, 2)])
-@pytest.mark.parametrize("container", ["list of lists as y", "deque as y", "deque of rows"])
+@pytest.mark.parametrize("added", [0.5, "q", [], [BIG], (1, 2), np.array(1.0), np.ma.masked])
+@pytest.mark.parametrize("container", ["list of lists as y", "list as y", "deque as y", "deque of rows"])
 def test_a_record_of_another_type_changes_nobody_else(container, added):
     alone, beside = reads(CONTAINERS[container], BOTH_LARGE, added)
     assert alone == beside == [0, 1]

@@ -206,7 +206,8 @@ def _rows_to_array(rows: list[Any]) -> Array:
 
 def _unwrapped(value: Any) -> Any:
     """Return what a list of one holds, as in a column of targets."""
-    return value[0] if isinstance(value, (list, np.ndarray)) and len(value) == 1 else value
+    shape = value.shape if isinstance(value, np.ndarray) else (len(value),) if isinstance(value, list) else ()
+    return value[0] if shape == (1,) else value  # an array may have no length at all: np.ma.masked is one
 
 
 def _no_times(where: str, dtype: object) -> NoReturn:
