@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from encoded_rows import local_histograms
@@ -623,6 +624,13 @@ def test_large_integers_of_arrow_are_clamped_and_never_an_error():
     assert domain.encode(large)[:, 0].tolist() == [1, 254, 255]
     assert domain.encode(large.to_pandas(types_mapper=pd.ArrowDtype))[:, 0].tolist() == [1, 254, 255]
     assert domain.encode_target(large["a"]).tolist() == [1, 4096, -1]
+
+
+def test_integers_of_128_bits_are_clamped_and_never_an_error():
+    domain = Domain({"a": Numeric(0, 255)}, Numeric(0, 4096))
+    large = pl.DataFrame({"a": pl.Series([1, 2**100, -(2**100), None], dtype=pl.Int128)})
+    assert domain.encode(large)[:, 0].tolist() == [1, 254, 0, 255]
+    assert domain.encode_target(large["a"]).tolist() == [1, 4096, 0, -1]
 
 
 def test_tuples_in_rows_and_odd_dictionaries_are_read_value_by_value():

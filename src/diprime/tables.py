@@ -274,7 +274,8 @@ def _series_column(series: nw.Series[Any], where: str) -> Column:
 
         def block(start: int, stop: int) -> Array:
             part = series[start:stop]
-            if not (dtype.is_integer() or dtype == nw.Boolean):
+            of_128_bits = dtype in (nw.Int128, nw.UInt128)  # which NumPy does not have
+            if of_128_bits or not (dtype.is_integer() or dtype == nw.Boolean):
                 return part.cast(nw.Float32 if dtype == nw.Float32 else nw.Float64).to_numpy()
             # Converted by NumPy, which rounds large integers where pyarrow fails on them.
             result = part.fill_null(False if dtype == nw.Boolean else 0).to_numpy().astype(np.float64)
