@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from encoded_rows import local_histograms
@@ -593,6 +594,7 @@ def reads(make, values, added):
 
 CONTAINERS = {
     "list of lists as y": lambda d, v: d.encode_target([[x] for x in v]),
+    "list as y": lambda d, v: d.encode_target(v),
     "deque as y": lambda d, v: d.encode_target(deque(v)),
     "deque of rows": lambda d, v: d.encode(deque([x] for x in v))[:, 0],
     "pyarrow array": lambda d, v: d.encode_target(pa.array(v, type=pa.int64())),
@@ -609,8 +611,8 @@ def test_a_missing_value_changes_nobody_else_in_any_container(container):
     assert alone == beside == [0, 1]
 
 
-@pytest.mark.parametrize("added", [0.5, "q", [], [BIG], (1, 2)])
-@pytest.mark.parametrize("container", ["list of lists as y", "deque as y", "deque of rows"])
+@pytest.mark.parametrize("added", [0.5, "q", [], [BIG], (1, 2), np.array(1.0), np.ma.masked])
+@pytest.mark.parametrize("container", ["list of lists as y", "list as y", "deque as y", "deque of rows"])
 def test_a_record_of_another_type_changes_nobody_else(container, added):
     alone, beside = reads(CONTAINERS[container], BOTH_LARGE, added)
     assert alone == beside == [0, 1]
@@ -622,6 +624,13 @@ def test_large_integers_of_arrow_are_clamped_and_never_an_error():
     assert domain.encode(large)[:, 0].tolist() == [1, 254, 255]
     assert domain.encode(large.to_pandas(types_mapper=pd.ArrowDtype))[:, 0].tolist() == [1, 254, 255]
     assert domain.encode_target(large["a"]).tolist() == [1, 4096, -1]
+
+
+def test_integers_of_128_bits_are_clamped_and_never_an_error():
+    domain = Domain({"a": Numeric(0, 255)}, Numeric(0, 4096))
+    large = pl.DataFrame({"a": pl.Series([1, 2**100, -(2**100), None], dtype=pl.Int128)})
+    assert domain.encode(large)[:, 0].tolist() == [1, 254, 0, 255]
+    assert domain.encode_target(large["a"]).tolist() == [1, 4096, 0, -1]
 
 
 def test_tuples_in_rows_and_odd_dictionaries_are_read_value_by_value():

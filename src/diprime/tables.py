@@ -206,7 +206,8 @@ def _rows_to_array(rows: list[Any]) -> Array:
 
 def _unwrapped(value: Any) -> Any:
     """Return what a list of one holds, as in a column of targets."""
-    return value[0] if isinstance(value, (list, np.ndarray)) and len(value) == 1 else value
+    shape = value.shape if isinstance(value, np.ndarray) else (len(value),) if isinstance(value, list) else ()
+    return value[0] if shape == (1,) else value  # an array may have no length at all: np.ma.masked is one
 
 
 def _no_times(where: str, dtype: object) -> NoReturn:
@@ -273,7 +274,8 @@ def _series_column(series: nw.Series[Any], where: str) -> Column:
 
         def block(start: int, stop: int) -> Array:
             part = series[start:stop]
-            if not (dtype.is_integer() or dtype == nw.Boolean):
+            of_128_bits = dtype in (nw.Int128, nw.UInt128)  # which NumPy does not have
+            if of_128_bits or not (dtype.is_integer() or dtype == nw.Boolean):
                 return part.cast(nw.Float32 if dtype == nw.Float32 else nw.Float64).to_numpy()
             # Converted by NumPy, which rounds large integers where pyarrow fails on them.
             result = part.fill_null(False if dtype == nw.Boolean else 0).to_numpy().astype(np.float64)
