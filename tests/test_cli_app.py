@@ -278,7 +278,7 @@ def test_help_of_all(tmp_path):
 
 def test_a_mistake_is_one_sentence(folder, tmp_path):
     data, domain, model = folder / "people.csv", folder / "domain.toml", folder / "model.diprime"
-    out = tmp_path / "out"
+    out, keep = tmp_path / "out", ("--keep", "prediction")
     assert "nothing.csv: No such file" in refused("fit", "nothing.csv", "-d", domain, "-e", 1, "-o", out)
     assert "nothing.toml: No such file" in refused("fit", data, "-d", "nothing.toml", "-e", 1, "-o", out)
     assert "Missing option '--epsilon'" in refused("fit", data, "-d", domain, "-o", out, code=2)
@@ -290,11 +290,46 @@ def test_a_mistake_is_one_sentence(folder, tmp_path):
     assert "is not a diprime model" in refused("predict", data, data, "-o", out)
     assert "o.csv: No such file or directory" in refused("predict", model, data, "-o", out / "o.csv")
     assert "lacks the column 'name'" in refused("predict", model, data, "-o", out, "--keep", "name")
+    assert "two columns 'prediction'" in refused("predict", model, with_predictions(folder, tmp_path), *keep, "-o", out)
+    assert "standard output is /dev/stdout" in refused("predict", model, data, "-o", "-", code=2)
     assert "lacks the column 'name'" in refused("domain", "draft", data, "--target", "name")
     assert "no tree 99" in refused("show", model, "--tree", 99)
     assert "different domains" in refused("merge", model, different_domain(folder, tmp_path), "-o", out)
     assert "classifier and a regressor" in refused("merge", model, folder / "regression.diprime", "-o", out)
     assert not out.exists()
+
+
+def with_predictions(folder, tmp_path):
+    people = made_up_people(10, 1).with_columns(prediction=pl.lit("none"))
+    people.write_csv(tmp_path / "predicted.csv")
+    return tmp_path / "predicted.csv"
+
+
+def test_a_column_without_a_name_and_one_that_is_kept_twice(folder, tmp_path):
+    (tmp_path / "domain.toml").write_text(PEOPLE_DOMAIN.replace("features.age", 'features.""'))
+    people = made_up_people(300, 1).rename({"age": ""})
+    people.write_csv(tmp_path / "people.csv")
+    ok("fit", tmp_path / "people.csv", "-d", tmp_path / "domain.toml", "-e", 1, "-o", tmp_path / "m.diprime")
+    keep = ("--keep", "", "--keep", "hours", "--keep", "hours")
+    ok("predict", tmp_path / "m.diprime", tmp_path / "people.csv", "-o", tmp_path / "out.csv", *keep)
+    assert pl.read_csv(tmp_path / "out.csv").columns[:3] == ["", "hours", "prediction"]
+
+
+def test_a_terminal_is_not_commanded_by_names(folder, tmp_path):
+    evil = "\x1b[2Jage\x9b\u202e"
+    domain = Domain.from_toml(PEOPLE_DOMAIN)
+    features = {evil if name == "age" else name: feature for name, feature in domain.features.items()}
+    (tmp_path / "evil.toml").write_text(Domain(features, domain.target, target_name="income").to_toml())
+    people = made_up_people(3000, 1).rename({"age": evil})
+    people.with_columns(pl.lit(1).alias(f"other {evil}")).write_csv(tmp_path / "people.csv")
+    data, model = tmp_path / "people.csv", tmp_path / "m.diprime"
+    ok("fit", data, "-d", tmp_path / "evil.toml", "-e", 100, "-o", model)
+    fitted = load(model)
+    fitted.privacy_.waive(f"{evil} waived it.")
+    fitted.save(model)
+    for printed in (ok("show", model), ok("domain", "check", data, "-d", tmp_path / "evil.toml")):
+        assert "\\x1b[2Jage\\x9b" in printed
+        assert not set("\x1b\x9b\u202e") & set(printed)
 
 
 def different_domain(folder, tmp_path):
@@ -357,6 +392,28 @@ def test_results_and_remarks_go_different_ways(folder):
     assert said.count("\n") == 1
 
 
+def test_output_is_utf_8_whatever_the_locale_says(tmp_path):
+    (tmp_path / "a.csv").write_text("a,y\nε,0\nb,1\n", encoding="utf-8")
+    arguments = ("-m", "diprime", "domain", "draft", tmp_path / "a.csv", "--target", "y")
+    with python(*arguments, PYTHONIOENCODING="ascii") as process:
+        printed = process.stdout.buffer.read()
+    assert Domain.from_toml(printed.decode("utf-8")).features["a"].levels == ("b", "ε")
+
+
+def test_an_interruption_while_it_starts_is_no_traceback():
+    program = (
+        "import sys; from diprime.cli import main\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'diprime.cli.app': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "main()\n"
+    )
+    with python("-c", program) as process:
+        said = process.communicate()[1]
+    assert (process.returncode, said) == (130, "")
+
+
 def test_a_reader_that_leaves_is_no_error(folder):
     with python("-m", "diprime", "show", folder / "model.diprime", "--json") as process:
         process.stdout.read(10)
@@ -366,7 +423,7 @@ def test_a_reader_that_leaves_is_no_error(folder):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 @pytest.mark.parametrize("command", ["fit", "predict"])
 def test_an_interrupted_command_leaves_nothing_behind(folder, tmp_path, command, number, code):
     """The data come from a folder of rows without end, so the command cannot be done before it is interrupted."""
@@ -388,12 +445,12 @@ def test_an_interrupted_command_leaves_nothing_behind(folder, tmp_path, command,
     with python("-c", program, *arguments) as process:
         assert process.stdout.readline() == "reading\n"
         time.sleep(0.2)
-        process.send_signal(number)
+        process.send_signal(signal.Signals[number])
         said = process.stderr.read()
     assert process.returncode == code
     assert "Traceback" not in said
     assert os.listdir(tmp_path) == []
-    if number == signal.SIGINT:
+    if number == "SIGINT":
         assert said == "diprime: Interrupted: nothing was written.\n"
 
 

@@ -1,6 +1,8 @@
 """Files are read a batch at a time and by the domain: no record changes how another one is read."""
 
 import math
+import os
+from datetime import date
 
 import numpy as np
 import polars as pl
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime.cli import data_files
+from diprime.cli.checking import check
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 
@@ -137,7 +140,11 @@ def test_the_separator_is_read_from_the_header(tmp_path, separator):
         (b"a,b\n1,2,3\n", "more fields than the header"),
         (b"a,b\n\xff\xfe,2\n", "not UTF-8"),
         (b'a,b\n"1,2\n', "quote is not closed"),
-        (b"PAR1 this is no parquet", "cannot be read as Parquet"),
+        (b"PAR1 this is no parquet", "cannot be read as Parquet: it is incomplete or damaged"),
+        (b"\na,b\n1,2\n", "is empty, or its first line is"),
+        ("a,b\n1,2\n".encode("utf-16"), "not UTF-8"),
+        (b"a,b\r1,2\r3,4\r", "lines end as on old Macs"),
+        (b"x" * 100_000 + b"\n1\n", r"lacks the columns 'a', 'b'; it has 'x{1,100}…'\.$"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(tmp_path, content, reason):
@@ -159,14 +166,57 @@ def test_a_file_name_is_not_a_pattern(tmp_path):
     assert codes_of(csv(tmp_path, "a\n2\n", "data[1].csv"), {"a": Numeric(0, 255)}) == [[2]]
 
 
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ('a,"b\nc"', ["a", "b\nc"]),
+        ('"a\r\nb",c\r', ["a\r\nb", "c"]),
+        ("a\tb\t", ["a", "b", ""]),
+        ("a,b,", ["a", "b", ""]),
+    ],
+)
+def test_headers_with_line_breaks_and_without_names(tmp_path, header, columns):
+    separator = "\t" if "\t" in header else ","
+    file = DataFile(csv(tmp_path, f"{header}\n" + separator.join("123"[: len(columns)]) + "\n"))
+    assert file.columns == columns
+    features = {name: Numeric(0, 255) for name in columns}
+    assert next(file.decoded(features, ignore)).rows() == [(1.0, 2.0, 3.0)[: len(columns)]]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_refused_rather_than_read_in_part(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is a pipe or a device"):
+        DataFile(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Categorical])
+def test_text_in_parquet_is_read_as_it_is_in_csv(tmp_path, dtype):
+    columns = {"age": ["1", " 7 ", "NA", None], "sex": [" M", "x", "?", "F"]}
+    path = tmp_path / "data"
+    pl.DataFrame(columns, schema=dict.fromkeys(columns, dtype)).write_parquet(path)
+    features = {name: FEATURES[name] for name in columns}
+    assert codes_of(path, features) == [[1, 1], [7, OTHER], [MISSING, MISSING], [MISSING, 0]]
+    counted = check(DataFile(path), Domain(features, YES_NO), "sex", ignore)[1]
+    assert (counted["age"].missing, counted["age"].unreadable, counted["age"].above) == (2, 0, 0)
+    pl.DataFrame({"age": ["1", "secret"]}).write_parquet(path)
+    with pytest.raises(InputError, match="not a number in column 'age', in row 2"):
+        codes_of(path, {"age": FEATURES["age"]})
+    counted = check(DataFile(path), Domain({"age": FEATURES["age"]}, FEATURES["age"]), "age", ignore)[1]
+    assert counted["age"].unreadable == 1
+
+
 def test_parquet_has_types_of_its_own(tmp_path):
     path = tmp_path / "data"
     pl.DataFrame({"age": [1, None], "sex": pl.Series(["M", "x"], dtype=pl.Categorical)}).write_parquet(path)
     features = {name: FEATURES[name] for name in ("age", "sex")}
     assert codes_of(path, features) == [[1, 1], [MISSING, OTHER]]
-    pl.DataFrame({"age": ["1"]}).write_parquet(path)
-    with pytest.raises(TypeError, match="'age' has dtype String, where numbers are expected"):
-        codes_of(path, {"age": FEATURES["age"]})
+    for values in ([[1]], [date(2026, 1, 1)], [b"1"]):
+        pl.DataFrame({"age": values}).write_parquet(path)
+        with pytest.raises(TypeError, match=r"'age' .*dtype"):
+            codes_of(path, {"age": FEATURES["age"]})
+        with pytest.raises(TypeError, match=r"'age' .*dtype"):
+            check(DataFile(path), Domain({"age": FEATURES["age"]}, FEATURES["age"]), "age", ignore)
 
 
 def test_domains_are_toml_or_json(tmp_path):
@@ -176,6 +226,7 @@ def test_domains_are_toml_or_json(tmp_path):
         read_domain(csv(tmp_path, "a,b", "d.toml"))
     with pytest.raises(InputError, match="is not UTF-8"):
         read_domain(csv(tmp_path, b"\xff", "d.toml"))
+    assert read_domain(csv(tmp_path, "\ufeff" + DOMAIN.to_toml(), "d.toml")) == (DOMAIN, DOMAIN.to_toml())
 
 
 def test_the_target_is_named_or_the_only_one_left(tmp_path):

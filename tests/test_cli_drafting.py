@@ -84,9 +84,15 @@ def test_names_of_persons_are_left_out(tmp_path):
 
 
 def test_dates_are_left_out_and_nan_is_missing(tmp_path):
-    columns = {"when": [date(2026, 1, 1), date(2026, 1, 2)], "a": [1.0, float("nan")], "y": [1.0, float("nan")]}
+    columns = {
+        "when": [date(2026, 1, 1), date(2026, 1, 2)],
+        "raw": [b"1", b"2"],
+        "a": [1.0, float("nan")],
+        "y": [1.0, float("nan")],
+    }
     text, domain = drafted(written(tmp_path, columns, "parquet"), "y", "classification")
-    assert "# Left out: 'when', which holds dates or lists" in text
+    assert "# Left out: 'when', which holds dates, lists or bytes" in text
+    assert "# Left out: 'raw', which holds dates, lists or bytes" in text
     assert domain.names == ("a",)
     assert domain.target == Categorical([1])
 

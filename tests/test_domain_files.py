@@ -127,6 +127,7 @@ def test_broken_text_is_a_value_error(text):
     ("text", "words"),
     [
         ("a = 1\na = 2", "not valid TOML"),
+        ("folder/domain.toml", "give the content of the file, not its name"),
         ("a = " + "[" * 100_000, "not valid TOML"),
         ("[features.a]\nkind='categorical'\nlevels=[2020-01-01]\n[target]\nkind='numeric'", r"features.a.levels\[0\]"),
         ("[features.a]\nkind='numeric'\nlow=nan\nhigh=1\n[target]\nkind='numeric'", "features.a: low = nan"),

@@ -71,6 +71,15 @@ def test_standard_output_is_written_to_by_name():
     assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True).stdout == b"hello"
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a name for standard output")
+def test_what_standard_output_holds_already_stays(tmp_path):
+    program = "from diprime.whole_files import whole_file\nwith whole_file('/dev/stdout') as file: file.write(b'hello')"
+    (tmp_path / "all").write_bytes(b"before, ")
+    with (tmp_path / "all").open("ab") as file:
+        subprocess.run([sys.executable, "-c", program], stdout=file, check=True)
+    assert (tmp_path / "all").read_bytes() == b"before, hello"
+
+
 def test_a_full_disk_is_named_by_the_file_that_did_not_fit(tmp_path):
     def fill():
         with whole_file(tmp_path / "out") as file:

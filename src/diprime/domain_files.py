@@ -38,7 +38,7 @@ def read_toml(text: str) -> Facts:
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"This is not valid TOML: {error}") from None
+        raise ValueError(f"This is not valid TOML: {error}{_if_a_name(text)}") from None
     return read_dict(content)
 
 
@@ -51,7 +51,16 @@ def read_json(text: str) -> Facts:
     """Read what `write_json` writes."""
     if not isinstance(text, str):
         raise TypeError(f"text is {short(text)}; give the content of a JSON file as a string.")
-    return read_dict(parse_json(text))
+    try:
+        content = parse_json(text)
+    except ValueError as error:
+        raise ValueError(f"{error}{_if_a_name(text)}") from None
+    return read_dict(content)
+
+
+def _if_a_name(text: str) -> str:
+    """Return what to do if a text is the name of a file rather than its content."""
+    return "; give the content of the file, not its name." if text.endswith((".toml", ".json")) else ""
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -542,6 +542,8 @@ def merge(models: Sequence[Any]) -> Any:
         A model with the trees of all; each tree counts by its released number of records. Its epsilon is the largest of
         theirs, for one record is in the data of one model only; its parameters are those of the model that has it.
     """
+    if isinstance(models, _DiPriMe):
+        raise TypeError("models is a single model; give a list, merge([north, south]).")
     models = list(models)
     if not models:
         raise ValueError("There is nothing to merge: give at least one fitted model.")

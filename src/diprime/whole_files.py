@@ -34,8 +34,9 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     place = Path(os.path.realpath(path))
     partial = place.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        if given.exists() and not given.is_file():
-            with given.open("wb") as direct:
+        # Behind /dev/stdout there may be a file that others write to as well: it must neither be replaced nor emptied.
+        if given.exists() and (not given.is_file() or given.parent == Path("/dev")):
+            with given.open("ab") as direct:
                 yield direct
         else:
             with partial.open("xb") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import sys
 
 _NEEDED = ("typer", "rich", "polars")
@@ -13,6 +14,11 @@ def main() -> None:
     if any(importlib.util.find_spec(name) is None for name in _NEEDED):
         print("diprime: the command line is not installed; run pip install 'diprime[cli]'.", file=sys.stderr)
         sys.exit(1)
-    from diprime.cli.app import app
-
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # domains are UTF-8 wherever they are drafted
+            stream.reconfigure(encoding="utf-8")
+    try:
+        from diprime.cli.app import app
+    except KeyboardInterrupt:  # importing takes long enough to change one's mind
+        sys.exit(130)
     app(prog_name="diprime")

@@ -21,7 +21,7 @@ from diprime.cli.data_files import DataFile, InputError, read_domain, target_col
 from diprime.cli.demo_data import PEOPLE_DOMAIN, made_up_people
 from diprime.cli.drafting import Task, draft, unchecked_lines
 from diprime.cli.planning import Model, estimator, rehearse
-from diprime.cli.shell import EXIT_CODES, OneSentence, print_json, progress, remark, stderr, stdout
+from diprime.cli.shell import EXIT_CODES, OneSentence, print_json, progress, remark, stderr, stdout, visible
 from diprime.domain import Categorical
 from diprime.report import render
 from diprime.trees import Tree, read_tree
@@ -50,11 +50,19 @@ app = typer.Typer(
 domain_app = typer.Typer(no_args_is_help=True, help="Say what is public about the data.")
 app.add_typer(domain_app, name="domain")
 
+
+def _named_file(output: Path) -> Path:
+    if str(output) == "-":  # which would become the name of a file
+        raise typer.BadParameter("give the name of a file; where there is one, standard output is /dev/stdout")
+    return output
+
+
 DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV file with a header, or a Parquet file.")]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 DomainPath = Annotated[Path, typer.Option("--domain", "-d", metavar="FILE", help="The domain: a TOML or JSON file.")]
 OutputPath = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write; replaced if it exists.")
+    Path,
+    typer.Option("--output", "-o", metavar="FILE", callback=_named_file, help="Where to write; replaced if it exists."),
 ]
 EpsilonOption = Annotated[
     float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="The privacy budget; smaller is more private.")
@@ -118,7 +126,7 @@ def check_domain(data: DataPath, domain_path: DomainPath, as_json: JsonOption = 
     else:
         _print_checks(f"{n_rows:,} rows of {data}: what falls outside of {domain_path}", checks, n_rows, target)
         if unused:
-            print(f"Columns that the domain does not use: {', '.join(unused)}.")
+            print(visible(f"Columns that the domain does not use: {', '.join(unused)}."))
     remark("Looking at the data is not private: keep this to yourself, and do not tune the domain to it.")
 
 
@@ -127,7 +135,7 @@ def _print_checks(title: str, checks: dict[str, ColumnCheck], n_rows: int, targe
     table = Table("column", *kinds, title=escape(title))
     for name, column in checks.items():
         shown = [f"{count / n_rows:.2%}" if count else "–" for count in asdict(column).values()]
-        table.add_row(escape(f"{name} (target)" if name == target else name), *shown)
+        table.add_row(escape(visible(f"{name} (target)" if name == target else name)), *shown)
     stdout().print(table)
 
 
@@ -219,7 +227,10 @@ def fit(
 def predict(
     model_path: ModelPath,
     data: DataPath,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write: .csv or .parquet.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", callback=_named_file, help="Where to write: .csv or .parquet."),
+    ],
     keep: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="A column of the data to copy; may be repeated.")
     ] = None,
@@ -232,7 +243,13 @@ def predict(
     """
     model = diprime.load(model_path)
     file = DataFile(data)
-    kept = keep or []
+    kept = list(dict.fromkeys(keep or []))
+    new = ["prediction", *(f"probability {label}" for label in getattr(model, "classes_", ()))]
+    for i, name in enumerate(names := [*kept, *new]):
+        if name in names[:i]:
+            raise InputError(
+                f"The output would have two columns {name!r}; rename the one that you keep, or leave it out."
+            )
     with progress("Predicting") as advance, whole_file(output) as written:
         batches = file.decoded(model.domain_.features, advance, kept)
         predictions = (_predictions(model, batch, kept) for batch in batches)
@@ -252,11 +269,11 @@ def _check_folder(output: Path) -> None:
 
 def _predictions(model: Model, batch: pl.DataFrame, kept: list[str]) -> pl.DataFrame:
     rows = batch.select(model.domain_.names)
-    columns = [batch[name] for name in kept]
-    columns.append(pl.Series("prediction", model.predict(rows).tolist(), strict=False))
+    columns = {name: batch[name] for name in kept}
+    columns["prediction"] = pl.Series(model.predict(rows).tolist(), strict=False)
     if isinstance(model, diprime.DiPriMeClassifier):
         shares = zip(model.classes_, model.predict_proba(rows).T, strict=True)
-        columns += [pl.Series(f"probability {label}", share) for label, share in shares]
+        columns |= {f"probability {label}": pl.Series(share) for label, share in shares}
     return pl.DataFrame(columns)
 
 
@@ -283,10 +300,10 @@ def show(
         print_json({**_summary(model), "domain": model.domain_.to_dict(), "trees": trees})
         return
     drawn = _drawn(read_tree(model, tree, depth), model, tree)
-    print(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n")
+    print(visible(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n"))
     table = Table("feature", "importance", title="Importances, from released numbers only")
     for name, importance in sorted(_importances(model).items(), key=lambda pair: -pair[1]):
-        table.add_row(escape(name), f"{importance:.1%}")
+        table.add_row(escape(visible(name)), f"{importance:.1%}")
     stdout().print(table)
     stdout().print(drawn)
 
@@ -353,7 +370,8 @@ def _drawn(tree: Tree, model: Model, index: int) -> DrawnTree:
         about = f"{estimate}, {tree.counts[node]:,.0f} ± {tree.count_noise[node]:,.0f} records"
         if tree.levels_below and node >= 2**tree.depth - 1:
             about += f", {tree.levels_below} more levels"
-        return f"{escape(tree.conditions[node] or f'Tree {index}')}  [dim]{escape(about)}[/dim]"
+        condition = tree.conditions[node] or f"Tree {index}"
+        return f"{escape(visible(condition))}  [dim]{escape(visible(about))}[/dim]"
 
     def grow(node: int, drawn: DrawnTree) -> DrawnTree:
         for child in (2 * node + 1, 2 * node + 2):

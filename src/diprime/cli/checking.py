@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from diprime.cli.data_files import Advance, DataFile
-from diprime.cli.text_values import read_levels, read_numbers
+from diprime.cli.text_values import as_text, read_levels, read_numbers
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 
 
@@ -35,21 +35,23 @@ def check(file: DataFile, domain: Domain, target: str, advance: Advance) -> tupl
     for batch in file.batches(list(columns), advance):
         n_rows += batch.height
         for name, feature in columns.items():
-            checks[name] += _check_column(batch[name], feature, is_text=file.is_text)
+            checks[name] += _check_column(batch[name], feature)
     return n_rows, checks
 
 
-def _check_column(column: pl.Series, feature: Numeric | Categorical, *, is_text: bool) -> ColumnCheck:
+def _check_column(column: pl.Series, feature: Numeric | Categorical) -> ColumnCheck:
+    text = as_text(column)
     if isinstance(feature, Categorical):
-        values = read_levels(column, feature.levels) if is_text else column
+        values = column if text is None else read_levels(text, feature.levels)
         codes = Domain({column.name: feature}, feature).encode(values.to_frame())
         return ColumnCheck(unlisted=int((codes == OTHER).sum()), missing=int((codes == MISSING).sum()))
     unreadable = 0
-    if is_text:
-        numbers, bad = read_numbers(column)
-        unreadable = int(bad.sum())
-    else:
+    if text is None:
+        Domain({column.name: feature}, Categorical(["any"])).encode(column.head(0).to_frame())  # what a fit refuses
         numbers = column.cast(pl.Float64)
+    else:
+        numbers, bad = read_numbers(text)
+        unreadable = int(bad.sum())
     numbers = numbers.fill_nan(None)  # which would be above everything
     return ColumnCheck(
         below=0 if feature.low is None else int((numbers < feature.low).sum()),

@@ -11,11 +11,13 @@ import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import polars as pl
 
-from diprime.cli.text_values import read_levels, read_numbers
+from diprime.cli.text_values import as_text, read_levels, read_numbers
 from diprime.domain import Categorical, Domain, Numeric
+from diprime.trees import shortened
 
 BLOCK_BYTES = 1 << 23
 MOST_RECORD_BYTES = 1 << 26
@@ -23,6 +25,7 @@ PARQUET_ROWS = 100_000
 Advance = Callable[[float], None]
 
 _PARQUET = b"PAR1"
+_NOT_UTF8 = "it is not UTF-8 text; save it as UTF-8"
 _COMPRESSED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")  # gzip, zip and zstd
 
 
@@ -42,25 +45,35 @@ class DataFile:
     ----------
     columns : list of str
         The names of the columns.
-    is_text : bool
-        Whether values are text, to be read by the domain: in a CSV file, but not in a Parquet file, which has types.
+    is_csv : bool
+        Whether it is a CSV file, in which all values are text, rather than a Parquet file, in which some may be.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         if path.is_dir():
             raise InputError(f"{path} is a folder; give a CSV or Parquet file.")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is a pipe or a device, which cannot be read twice; save it as a file first.")
         with path.open("rb") as file:
-            header = file.readline(BLOCK_BYTES)
+            header = _first_record(file)
         if not header.strip():
-            raise InputError(f"{path} is empty; give a CSV file with a header, or a Parquet file.")
+            raise InputError(
+                f"{path} is empty, or its first line is; give a CSV file with a header, or a Parquet file."
+            )
         if header.startswith(_COMPRESSED):
             raise InputError(f"{path} is compressed, or a spreadsheet; unpack it, or save it as CSV.")
-        self.is_text = not header.startswith(_PARQUET)
+        self.is_csv = not header.startswith(_PARQUET)
+        if self.is_csv and header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise InputError(f"{path} cannot be read as CSV: {_NOT_UTF8}.")
+        if self.is_csv and b"\r" in header.rstrip() and not header.endswith(b"\n"):
+            raise InputError(
+                f"{path} cannot be read as CSV: its lines end as on old Macs; save it with usual line ends."
+            )
         self._header_bytes = len(header)
-        self._header = header.removeprefix(codecs.BOM_UTF8).rstrip() + b"\n"
+        self._header = header.removeprefix(codecs.BOM_UTF8).rstrip(b" \r\n") + b"\n"  # a tab may be a separator
         with self._readable():
-            self.columns = (self._scan_text(b"") if self.is_text else self._scan_parquet()).collect_schema().names()
+            self.columns = (self._scan_text(b"") if self.is_csv else self._scan_parquet()).collect_schema().names()
 
     def _scan_text(self, block: bytes) -> pl.LazyFrame:
         """Read a block of records as text. With the header before it, a block is a CSV file like any other."""
@@ -76,22 +89,23 @@ class DataFile:
         try:
             yield
         except pl.exceptions.PolarsError as error:
+            if not self.is_csv:
+                raise InputError(f"{self.path} cannot be read as Parquet: it is incomplete or damaged.") from None
             reasons = {
-                "utf-8": "it is not UTF-8 text; save it as UTF-8",
+                "utf-8": _NOT_UTF8,
                 "more fields": "a row has more fields than the header; put quotes around fields that hold separators",
             }
             text = str(error).lower()
             reason = next((r for word, r in reasons.items() if word in text), "a quote is not closed, or it is damaged")
-            kind = "CSV" if self.is_text else "Parquet"
-            raise InputError(f"{self.path} cannot be read as {kind}: {reason}.") from None
+            raise InputError(f"{self.path} cannot be read as CSV: {reason}.") from None
 
     def check_columns(self, names: Collection[str]) -> None:
         """Refuse a file that lacks columns."""
-        lacking = [repr(name) for name in names if name not in self.columns]
+        lacking = [repr(shortened(name)) for name in names if name not in self.columns]
         if lacking:
             more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
             listed = f"the column{'s' * (len(lacking) > 1)} {', '.join(lacking[:5])}{more}"
-            has = ", ".join(map(repr, self.columns[:10])) + ", …" * (len(self.columns) > 10)
+            has = ", ".join(repr(shortened(name)) for name in self.columns[:10]) + ", …" * (len(self.columns) > 10)
             raise InputError(f"{self.path} lacks {listed}; it has {has}.")
 
     def batches(self, columns: Sequence[str], advance: Advance) -> Iterator[pl.DataFrame]:
@@ -99,7 +113,7 @@ class DataFile:
         self.check_columns(columns)
         some = False
         with self._readable():
-            for frame, share in self._text_frames() if self.is_text else self._parquet_frames():
+            for frame, share in self._text_frames() if self.is_csv else self._parquet_frames():
                 batch = frame.select(columns).collect()
                 some |= batch.height > 0
                 yield batch
@@ -135,17 +149,18 @@ class DataFile:
         """Return the rows as the domain reads them, a batch at a time; columns that are ``kept`` stay as they are."""
         first = 1
         for batch in self.batches(list(dict.fromkeys([*features, *kept])), advance):
-            if self.is_text:
-                columns = [self._decode(batch[name], feature, first) for name, feature in features.items()]
-                yield pl.DataFrame([*columns, *(batch[name] for name in kept if name not in features)])
-            else:
-                yield batch
+            # By name, for a list of columns would rename the one without a name.
+            columns = {name: self._decode(batch[name], feature, first) for name, feature in features.items()}
+            yield pl.DataFrame({**columns, **{name: batch[name] for name in kept if name not in features}})
             first += batch.height
 
     def _decode(self, column: pl.Series, feature: Numeric | Categorical, first: int) -> pl.Series:
+        text = as_text(column)
+        if text is None:
+            return column
         if isinstance(feature, Categorical):
-            return read_levels(column, feature.levels)
-        numbers, unreadable = read_numbers(column)
+            return read_levels(text, feature.levels)
+        numbers, unreadable = read_numbers(text)
         row = unreadable.arg_max() if unreadable.any() else None
         if row is not None:
             raise InputError(
@@ -153,6 +168,15 @@ class DataFile:
                 "the header; correct it, leave it empty, or declare the column categorical."
             )
         return numbers
+
+
+def _first_record(file: BinaryIO) -> bytes:
+    """Return the first line, and those that it goes on in: names of columns may hold line breaks, in quotes."""
+    record = line = file.readline(BLOCK_BYTES)
+    while line and record.count(b'"') % 2 and len(record) < BLOCK_BYTES:
+        line = file.readline(BLOCK_BYTES)
+        record += line
+    return record
 
 
 def _end_of_records(data: bytes) -> int:
@@ -169,7 +193,7 @@ def _end_of_records(data: bytes) -> int:
 def read_domain(path: Path) -> tuple[Domain, str]:
     """Return the domain that a TOML or JSON file describes, and its text."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark before the text
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; a domain is a TOML or JSON file.") from None
     try:

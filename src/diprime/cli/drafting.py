@@ -9,7 +9,7 @@ from typing import Literal
 import polars as pl
 
 from diprime.cli.data_files import Advance, DataFile, InputError
-from diprime.cli.text_values import MISSING_WORDS, read_numbers
+from diprime.cli.text_values import MISSING_WORDS, as_text, read_numbers
 from diprime.domain import Categorical, Domain, Numeric
 
 REMARK = "# check: this must be public knowledge"
@@ -42,11 +42,13 @@ class ColumnDraft:
 
     def look_at(self, column: pl.Series) -> None:
         """Take a batch into account."""
-        self.is_date |= column.dtype.is_temporal() or column.dtype.is_nested()
+        dtype = column.dtype
+        self.is_date |= dtype.is_temporal() or dtype.is_nested() or dtype == pl.Binary
         if self.is_date:
             return
-        if column.dtype in (pl.String, pl.Categorical, pl.Enum):
-            text = column.cast(pl.String).str.strip_chars()
+        text = as_text(column)
+        if text is not None:
+            text = text.str.strip_chars()
             present = text.filter(text.is_not_null() & ~text.str.to_lowercase().is_in(MISSING_WORDS))
             numbers, unreadable = read_numbers(present)
             self.all_numbers &= not unreadable.any()
@@ -54,7 +56,7 @@ class ColumnDraft:
             present = column.drop_nulls()
             numbers = present.cast(pl.Float64).fill_nan(None)
             present = present.filter(numbers.is_not_null())
-            self.all_numbers &= column.dtype != pl.Boolean
+            self.all_numbers &= dtype != pl.Boolean
         numbers = numbers.filter(numbers.is_finite())
         if self.all_numbers and len(numbers):
             self.low, self.high = min(self.low, numbers.min()), max(self.high, numbers.max())
@@ -73,7 +75,7 @@ class ColumnDraft:
     def why_no_feature(self) -> str | None:
         """Return why a column should not be a feature, or None if it may be one."""
         if self.is_date:
-            return "which holds dates or lists: convert it to numbers first"
+            return "which holds dates, lists or bytes: convert it to numbers or text first"
         if self.distinct is not None:
             return None
         if not self.is_quantity:

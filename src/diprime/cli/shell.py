@@ -58,6 +58,11 @@ def remark(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def visible(text: str) -> str:
+    """Return text whose control characters are spelt out: names are other people's, and a terminal obeys them."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
 def print_json(content: Any) -> None:
     """Print a result for scripts."""
     print(json.dumps(content, indent=2, ensure_ascii=False))
@@ -96,7 +101,7 @@ def _sentence(error: BaseException) -> str:
 
 @contextmanager
 def _stopped_gently() -> Iterator[None]:
-    """Let a request to terminate unwind the stack, so that half-written files are removed."""
+    """Let a request to terminate, or a terminal that closes, unwind the stack: half-written files are removed then."""
 
     def stop(number: int, frame: object) -> NoReturn:
         sys.exit(128 + number)
@@ -104,11 +109,17 @@ def _stopped_gently() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # where Python allows no handlers
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # not everywhere both
+    requests = [signal.Signals[name] for name in names]
+    before = {number: signal.getsignal(number) for number in requests}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -21,6 +21,11 @@ _UNLISTED = -1
 _ABSENT = -2
 
 
+def as_text(column: pl.Series) -> pl.Series | None:
+    """Return a column of text, or of labels, as text, and None for one of another type."""
+    return column.cast(pl.String) if column.dtype in (pl.String, pl.Categorical, pl.Enum) else None
+
+
 def read_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Return text as numbers, null where one is missing, and which values are neither."""
     text = column.str.strip_chars()
