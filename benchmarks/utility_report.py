@@ -331,7 +331,7 @@ def more_epsilon(scores: Scores) -> tuple[list[Verdict], str]:
         "## More ε\n\nThe error (MSE, or share of wrong labels) of ours. A rise is clear if a paired t test over the "
         f"{REPEATS} repeats, one side, has p < {level:.1g}, which keeps the chance of one false alarm among all "
         f"{len(pairs)} pairs of ε and {len(names)} sets below {FAMILY_WISE_LEVEL:g} (Bonferroni). With hardly any "
-        f"noise and with none, over {REPEATS_AT_LIMIT} repeats: a few wrong rows make a large share of a small error.\n\n"
+        f"noise and with none, over {REPEATS_AT_LIMIT} repeats, for a row is much of a small error.\n\n"
         + table(header, rows)
     )
     return verdicts, text
