@@ -1,5 +1,6 @@
 """What "auto" means: reasonable functions of public numbers and released counts."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -69,29 +70,19 @@ def test_shares_are_exact_and_leave_enough():
     assert Fraction(9, 10) < 1 - defaults.COUNTS_SHARE - 2 * defaults.QUANTILE_SHARE
 
 
-@pytest.mark.parametrize("classification", [True, False])
 @pytest.mark.parametrize("method", METHODS)
-def test_every_level_has_a_share_and_deeper_ones_no_less(method, classification):
+def test_every_level_has_a_share_and_deeper_ones_no_less(method):
     for epsilon in EPSILONS:
         for depth in (1, 2, 9, 40):
-            weights = defaults.level_weights(method, depth, epsilon, classification=classification)
+            weights = defaults.level_weights(method, depth, epsilon)
             assert len(weights) == depth
             assert all(isinstance(w, int) and w > 0 for w in weights)
             assert weights == sorted(weights)
             assert (len(set(weights)) == 1) == (depth == 1 or method != "joint" or epsilon == math.inf)
 
 
-def test_with_little_epsilon_the_levels_of_numbers_are_nearly_equal():
-    def last_to_first(epsilon, *, classification):
-        weights = defaults.level_weights("joint", 9, epsilon, classification=classification)
-        return Fraction(weights[-1], weights[0])
-
-    of_numbers = [last_to_first(epsilon, classification=False) for epsilon in EPSILONS[:-1]]
-    assert of_numbers == sorted(of_numbers)
-    assert of_numbers[0] < Fraction(1001, 1000)
-    assert (
-        {last_to_first(epsilon, classification=True) for epsilon in EPSILONS[:-1]} == {of_numbers[-1]} == {Fraction(3)}
-    )
+def test_the_weights_of_levels_do_not_depend_on_a_finite_epsilon():
+    assert {tuple(defaults.level_weights("joint", 9, epsilon)) for epsilon in EPSILONS[:-1]} == {tuple(range(4, 13))}
 
 
 counts = st.lists(st.integers(-(10**4), 10**7), min_size=1, max_size=30)
@@ -119,4 +110,64 @@ def test_windows_are_widened_with_epsilon_and_those_of_leaves_more():
     assert all(0 <= for_splits < for_leaves for for_splits, for_leaves in margins)
     assert margins == sorted(margins)
     assert [for_leaves for _, for_leaves in margins] == sorted(for_leaves for _, for_leaves in margins)
-    assert min(margins[-1]) > 1000, "all of any window, as epsilon grows"
+    assert margins[-1][1] > 1000, "all of any window, as epsilon grows"
+    assert defaults.window_margins(Fraction(150))[0] == Fraction(1, 2)
+    assert margins[-1][0] == 1, "selections see three widths at most"
+
+
+# -- levels with windows -----------------------------------------------------------------------------------------------
+
+TREES = [1, 2, 4, 7, 1000]
+DEPTHS = [1, 2, 3, 5, 9, 12, 40]
+
+
+def test_every_other_level_has_windows_and_never_the_first():
+    assert defaults.window_levels(10**8, Fraction(1), 1, 9) == [2, 4, 6, 8]
+    assert defaults.window_levels(10**8, Fraction(1), 1, 8) == [2, 4, 6], "leaves have no splits to see by"
+    for rows, epsilon, n_trees, depth in itertools.product(ROWS, EPSILONS[:-1], TREES, DEPTHS):
+        levels = defaults.window_levels(rows, epsilon, n_trees, depth)
+        assert levels == list(range(2, 2 + 2 * len(levels), 2)), "none is left out before the last"
+        assert all(level < depth for level in levels)
+
+
+def test_levels_with_windows_grow_with_rows_and_epsilon_and_shrink_with_trees():
+    for n_trees, depth in itertools.product(TREES, DEPTHS):
+        table = [
+            [len(defaults.window_levels(rows, epsilon, n_trees, depth)) for epsilon in EPSILONS[:-1]] for rows in ROWS
+        ]
+        assert all(list(column) == sorted(column) for column in zip(*table, strict=True)), "with the rows"
+        assert all(row == sorted(row) for row, rows in zip(table, ROWS, strict=True) if rows >= 0), "with epsilon"
+    for rows, epsilon in itertools.product(ROWS, EPSILONS[:-1]):
+        of_trees = [len(defaults.window_levels(rows, epsilon, n_trees, 40)) for n_trees in TREES]
+        assert of_trees == sorted(of_trees, reverse=True)
+    few, many = (defaults.window_levels(rows, Fraction(1), 1, 40) for rows in (10**5, 10**8))
+    assert 0 < len(few) < len(many)
+
+
+@pytest.mark.parametrize("level", [2, 4])
+@pytest.mark.parametrize("n_trees", [1, 3])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(1), Fraction(8)])
+def test_a_level_has_windows_exactly_when_its_nodes_have_the_records(level, n_trees, epsilon):
+    needed = math.ceil(defaults.WINDOW_NEEDS * n_trees * 2**level / epsilon)
+    assert level in defaults.window_levels(needed, epsilon, n_trees, 9)
+    assert level not in defaults.window_levels(needed - 1, epsilon, n_trees, 9)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS[:-1])
+@pytest.mark.parametrize("rows", [0, -1, -(10**9)])
+def test_without_records_no_level_has_windows(rows, epsilon):
+    for n_trees, depth in itertools.product(TREES, DEPTHS):
+        assert defaults.window_levels(rows, epsilon, n_trees, depth) == []
+
+
+def test_a_level_has_no_more_windows_than_fit_in_memory():
+    for n_trees, depth in itertools.product([*TREES, 10**9], [*DEPTHS, 1000]):
+        levels = defaults.window_levels(10**12, Fraction(10**6), n_trees, depth)
+        assert all(n_trees * 2**level <= defaults.MOST_WINDOWS for level in levels)
+    assert defaults.window_levels(10**12, Fraction(1), 1, 40)[-1] == 10
+    assert defaults.MOST_WINDOWS == 2**10
+
+
+def test_windows_at_most_leave_most_of_epsilon_for_splits_and_leaves():
+    most = 1 + len(defaults.window_levels(10**12, Fraction(10**6), 1, 1000))
+    assert 1 - defaults.COUNTS_SHARE - 2 * most * defaults.QUANTILE_SHARE > Fraction(7, 10)

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 from encoded_rows import EncodedRows, local_histograms
 
-from diprime import defaults, histograms, leaves, overview, splitters, training
+from diprime import defaults, growth, histograms, leaves, overview, splitters, training, windows
 from diprime.budget import Ledger
 from diprime.domain import Categorical, Domain, Numeric
 from diprime.growth import charge_levels, grow
-from diprime.histograms import LocalHistograms, TargetLayout, Window
+from diprime.histograms import LocalHistograms, TargetLayout, Windows
 from diprime.mechanisms import ABSENT_COST
 from diprime.parallel import Threads
 from diprime.randomness import RandomSource, deal_parts
 from diprime.splitters import Families, JointSplitter, MedianSplitter, Regions
 from diprime.training import Settings, train
+from diprime.windows import WindowPlan
 
 METHODS = ["joint", "diprime", "diprime-exp", "diprime-flip", "random"]
 FEATURES = {
@@ -31,6 +32,9 @@ TASKS = {
     "classes": (Domain(FEATURES, Categorical(range(4))), TargetLayout.of_classes(4)),
 }
 ONE = Threads(1)
+NO_WINDOWS = WindowPlan({}, Fraction(0))
+SOME_WINDOWS = WindowPlan({1: Fraction(1), 3: Fraction(2)}, Fraction(1, 30))
+PLANS = {"number-windows": ("number", SOME_WINDOWS), **{task: (task, NO_WINDOWS) for task in TASKS}}
 
 
 def random_rows(task, n, seed=0):
@@ -55,7 +59,12 @@ def make_splitter(method, task, k=None):
     return MedianSplitter(domain, layout, families, k, rule, looks_at_data=method != "random")
 
 
-def grown(method, task, n_rows, n_threads=1, depth=4, n_trees=3, order=None):
+def ends_of(several):
+    """Return the ends of windows as numbers that can be compared."""
+    return tuple(zip(several.low.tolist(), several.high.tolist(), strict=True))
+
+
+def grown(method, task, n_rows, n_threads=1, depth=4, n_trees=3, order=None, plan=NO_WINDOWS):
     """Grow trees with fixed coins; return everything that follows from the data."""
     domain, layout = TASKS[task]
     codes, target = random_rows(task, n_rows)
@@ -66,26 +75,28 @@ def grown(method, task, n_rows, n_threads=1, depth=4, n_trees=3, order=None):
         engine = local_histograms(codes, target, parts, n_trees, layout, threads)
         splitter = make_splitter(method, task)
         epsilons = [Fraction(2)] * depth
-        structure = grow(engine, splitter, domain, n_trees, epsilons, RandomSource(5), threads)
+        structure = grow(engine, splitter, domain, n_trees, epsilons, plan, RandomSource(5), threads)
         return structure.features.tobytes(), structure.masks.tobytes(), engine.sums().tobytes()
 
 
 # -- the loop ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("task", "plan"), PLANS.values(), ids=PLANS)
 @pytest.mark.parametrize("method", METHODS)
-def test_growth_does_not_depend_on_threads_chunks_batches_or_the_order_of_rows(monkeypatch, method, task):
-    expected = grown(method, task, 9000)
-    assert grown(method, task, 9000, n_threads=2) == expected
-    assert grown(method, task, 9000, order=np.random.default_rng(3).permutation(9000)) == expected
+def test_growth_does_not_depend_on_threads_chunks_batches_or_the_order_of_rows(monkeypatch, method, task, plan):
+    expected = grown(method, task, 9000, plan=plan)
+    assert grown(method, task, 9000, plan=plan, n_threads=2) == expected
+    assert grown(method, task, 9000, plan=plan, order=np.random.default_rng(3).permutation(9000)) == expected
     width = 8 * len(FEATURES) * 256 * TASKS[task][1].n_columns
     monkeypatch.setattr(histograms, "CHUNK_BYTES", 4 * width)
     monkeypatch.setattr(splitters, "BATCH_BYTES", 3 * 8 * 3 * 509)
-    assert grown(method, task, 9000, n_threads=3) == expected
+    monkeypatch.setattr(windows, "NODES_TOGETHER", 5)
+    assert grown(method, task, 9000, plan=plan, n_threads=3) == expected
     monkeypatch.setattr(histograms, "CHUNK_BYTES", 1)
     monkeypatch.setattr(splitters, "BATCH_BYTES", 1)
-    assert grown(method, task, 9000) == expected
+    monkeypatch.setattr(windows, "NODES_TOGETHER", 1)
+    assert grown(method, task, 9000, plan=plan) == expected
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -93,7 +104,8 @@ def test_growth_routes_rows_by_its_own_masks(method):
     domain, layout = TASKS["binary"]
     codes, target = random_rows("binary", 500)
     engine = local_histograms(codes, target, np.zeros(500, dtype=np.uint16), 1, layout, ONE)
-    structure = grow(engine, make_splitter(method, "binary"), domain, 1, [Fraction(2)] * 5, RandomSource(5), ONE)
+    splitter = make_splitter(method, "binary")
+    structure = grow(engine, splitter, domain, 1, [Fraction(2)] * 5, NO_WINDOWS, RandomSource(5), ONE)
     assert structure.features.shape == (1, 31)
     nodes = np.zeros(500, dtype=np.int64)
     for _ in range(5):
@@ -107,12 +119,14 @@ def test_growth_routes_rows_by_its_own_masks(method):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("left_out", [False, True])
-def test_no_rows_grow_complete_trees_all_the_same(method, left_out):
+@pytest.mark.parametrize("plan", [NO_WINDOWS, SOME_WINDOWS])
+def test_no_rows_grow_complete_trees_all_the_same(method, left_out, plan):
     domain, layout = TASKS["number"]
     codes, target = random_rows("number", 40 if left_out else 0)
     target[:] = -1
     engine = local_histograms(codes, target, np.zeros(len(codes), dtype=np.uint16), 2, layout, ONE)
-    structure = grow(engine, make_splitter(method, "number"), domain, 2, [Fraction(1)] * 4, RandomSource(0), ONE)
+    splitter = make_splitter(method, "number")
+    structure = grow(engine, splitter, domain, 2, [Fraction(1)] * 4, plan, RandomSource(0), ONE)
     assert structure.features.shape == (2, 15)
     regions = Regions.roots(domain, 2)
     for level in range(4):  # every node that can be split is split
@@ -138,6 +152,79 @@ def test_random_splits_never_ask_for_a_histogram(monkeypatch):
         expected = got
     with pytest.raises(AssertionError, match="looked at the data"):
         grown("diprime", "binary", 700)
+
+
+@pytest.mark.parametrize("levels", [(), (0,), (1, 3), (2,), (0, 1, 2, 3)])
+def test_windows_are_released_at_the_levels_of_the_plan_and_looked_through_before_its_histograms(monkeypatch, levels):
+    """Each from the targets of that level's nodes, with that level's epsilon, and widened by the margin."""
+    n_trees, depth = 3, 4
+    domain, layout = TASKS["number"]
+    codes, target = random_rows("number", 900)
+    parts = np.random.default_rng(9).integers(0, n_trees, size=900).astype(np.uint16)
+    log = []
+
+    class Engine(LocalHistograms):
+        def targets(self):
+            log.append(("targets", super().targets()))
+            return log[-1][1]
+
+        def look_through(self, windows):
+            log.append(("look through", windows))
+            super().look_through(windows)
+
+        def histograms(self, begin, end):
+            log.append(("histograms",))
+            return super().histograms(begin, end)
+
+        def route(self, *splits):
+            log.append(("route",))
+            super().route(*splits)
+
+    def release(targets, layout, epsilon, source):
+        assert layout is TASKS["number"][1]
+        assert source is coins
+        n_nodes = len(targets)
+        low = np.arange(n_nodes) * 100
+        log.append(("release", targets, epsilon, Windows(low, low + 7 * np.arange(1, n_nodes + 1))))
+        return log[-1][-1]
+
+    monkeypatch.setattr(growth, "release_windows", release)
+    coins = RandomSource(5)
+    plan = WindowPlan({level: Fraction(1, 10 + level) for level in levels}, Fraction(1, 30))
+    engine = Engine(EncodedRows(codes), target, parts, n_trees, layout, ONE)
+    splitter = make_splitter("joint", "number")
+    structure = grow(engine, splitter, domain, n_trees, [Fraction(2)] * depth, plan, coins, ONE)
+
+    kept = target >= 0
+    nodes, trees = np.zeros(900, dtype=np.int64), parts.astype(np.int64)
+    remaining = iter(log)
+    for level in range(depth):
+        if level in levels:
+            n_nodes = n_trees * 2**level
+            at = trees * 2**level + nodes - (2**level - 1)
+            counts = np.bincount(at[kept] * 4097 + target[kept], minlength=n_nodes * 4097).reshape(n_nodes, 4097)
+            what, targets = next(remaining)
+            assert what == "targets"
+            np.testing.assert_array_equal(targets, counts)
+            what, given, epsilon, released = next(remaining)
+            assert (what, epsilon) == ("release", Fraction(1, 10 + level))
+            assert given is targets
+            what, through = next(remaining)
+            assert what == "look through"
+            assert ends_of(through) == tuple(
+                (max(0, low - math.ceil((high - low) / 30)), min(4096, high + math.ceil((high - low) / 30)))
+                for low, high in ends_of(released)
+            )
+        assert next(remaining) == ("histograms",)
+        assert next(remaining) == ("route",)
+        code = codes[np.arange(900), structure.features[trees, nodes]]
+        nodes = 2 * nodes + 1 + ((structure.masks[trees, nodes, code >> 3] >> (code & 7)) & 1)
+    assert next(remaining, None) is None
+
+
+def test_what_a_tree_sees_through_its_windows_decides_its_splits():
+    plain, through = (grown("joint", "number", 9000, plan=plan) for plan in (NO_WINDOWS, SOME_WINDOWS))
+    assert plain[:2] != through[:2]
 
 
 def has_candidates(costs):
@@ -175,14 +262,16 @@ def fresh_streams(monkeypatch):
     watch(splitters, "permutation", 0)
     watch(leaves, "discrete_laplace", 3)
     watch(overview, "discrete_laplace", 3)
-    watch(overview, "select", 3)
+    watch(windows, "select", 3)
     return used
 
 
+@pytest.mark.parametrize("auto", [False, True])
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("task", ["binary", "number"])
 @pytest.mark.parametrize("method", METHODS)
-def test_no_stream_is_drawn_from_twice(monkeypatch, fresh_streams, method, task, partition):
+def test_no_stream_is_drawn_from_twice(monkeypatch, fresh_streams, method, task, partition, auto):
+    monkeypatch.setattr(defaults, "WINDOW_NEEDS", 10)
     handed_out = []
     original = RandomSource.streams
 
@@ -192,7 +281,7 @@ def test_no_stream_is_drawn_from_twice(monkeypatch, fresh_streams, method, task,
         return result
 
     monkeypatch.setattr(RandomSource, "streams", streams)
-    fit(method, task, partition=partition, auto=True)
+    fit(method, task, partition=partition, auto=auto, depth=5)
     assert len(set(handed_out)) == len(handed_out)
     assert len(set(fresh_streams)) == len(fresh_streams) > 0
     assert set(fresh_streams) <= set(handed_out)
@@ -201,10 +290,12 @@ def test_no_stream_is_drawn_from_twice(monkeypatch, fresh_streams, method, task,
 # -- what is charged is what is spent ----------------------------------------------------------------------------------
 
 
-def fit(method, task, *, partition=True, accounting="strict", epsilon=Fraction(3), n_rows=300, auto=False, k=None):
+def fit(
+    method, task, *, partition=True, accounting="strict", epsilon=Fraction(3), n_rows=300, auto=False, depth=2, k=None
+):
     domain, layout = TASKS[task]
     k = k or (4 if method == "joint" else 1 if method in ("diprime", "random") else 3)
-    size = (None, None) if auto else (3, 2)
+    size = (None, None) if auto else (3, depth)
     options = Settings(epsilon, method, *size, k, None, None, partition, accounting, False)
     ledger = Ledger(epsilon, accounting)
     codes, target = random_rows(task, n_rows)
@@ -215,7 +306,7 @@ def fit(method, task, *, partition=True, accounting="strict", epsilon=Fraction(3
 @pytest.fixture
 def spending(monkeypatch):
     """Record what every mechanism is called with, by module: rule, epsilon and range of draws; arguments of noise."""
-    made, draws, noise = {}, {splitters: [], overview: []}, {overview: [], leaves: []}
+    made, draws, noise = {}, {splitters: [], windows: []}, {overview: [], leaves: []}
 
     def watch_draws(module):
         original_table, original_select = module.weight_table, module.select
@@ -242,7 +333,7 @@ def spending(monkeypatch):
         monkeypatch.setattr(module, "discrete_laplace", laplace)
 
     watch_draws(splitters)
-    watch_draws(overview)
+    watch_draws(windows)
     watch_noise(overview)
     watch_noise(leaves)
     original_subset = splitters.subset_median
@@ -262,10 +353,14 @@ MECHANISMS = {"exponential": "exponential mechanism", "permute-and-flip": "permu
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
-def test_what_the_mechanisms_are_called_with_is_what_the_ledger_says(spending, method, task, partition, auto):
+def test_what_the_mechanisms_are_called_with_is_what_the_ledger_says(
+    monkeypatch, spending, method, task, partition, auto
+):
     """Every release, in the order of the ledger; what the ledger does not list is not called."""
+    monkeypatch.setattr(defaults, "WINDOW_NEEDS", 10)
     draws, noise = spending
-    ledger, structure, released = fit(method, task, partition=partition, auto=auto)
+    depth = 5 if method == "joint" else 2  # so deep that nodes get windows, where they may
+    ledger, structure, released = fit(method, task, partition=partition, auto=auto, depth=depth)
     layout = TASKS[task][1]
     n_trees, n_leaves, n_outputs = released.sums.shape
     depth = n_leaves.bit_length() - 1
@@ -275,7 +370,7 @@ def test_what_the_mechanisms_are_called_with_is_what_the_ledger_says(spending, m
     rounds, together = (1, n_trees) if partition else (n_trees, 1)
     expected, share = [], Fraction(0)  # what each charge should be; what the overview takes of epsilon
 
-    if auto or (method == "joint" and task != "number"):
+    if auto or method == "joint":
         shape = (1, 1 if task == "number" else n_outputs)
         assert noise[overview] == [(shape, ledger.epsilon * defaults.COUNTS_SHARE, 1)]
         what = "row count" if task == "number" else "class counts"
@@ -285,11 +380,19 @@ def test_what_the_mechanisms_are_called_with_is_what_the_ledger_says(spending, m
         assert noise[overview] == []
     if method == "joint" and task == "number":
         of_quantile = ledger.epsilon * defaults.QUANTILE_SHARE
-        assert draws[overview] == [("exponential", of_quantile, 12)] * 2
         expected.append(("target window", "exponential mechanism", "cost range 12", of_quantile, 2))
         share += 2 * defaults.QUANTILE_SHARE
+        levels = range(2, depth, 2)
+        assert auto or len(levels) == 2
+        for level in levels:
+            what = f"target windows of level {level}"
+            expected.append((what, "exponential mechanism", "cost range 12", of_quantile / rounds, 2 * rounds))
+            share += 2 * defaults.QUANTILE_SHARE
+        n_of_nodes = 2 * rounds * sum(together * 2**level for level in levels)
+        of_nodes = [("exponential", of_quantile / rounds, 12)] * n_of_nodes
+        assert draws[windows] == [("exponential", of_quantile, 12)] * 2 + of_nodes
     else:
-        assert draws[overview] == []
+        assert draws[windows] == []
 
     if method == "random":
         assert {epsilon for _, epsilon, _ in draws[splitters]} == {0}
@@ -389,6 +492,7 @@ def test_the_counts_are_those_of_rows_with_a_target_and_are_released_with_noise(
     rows, counts = [], []
     monkeypatch.setattr(defaults, "n_estimators", lambda _, n, __, **___: rows.append(n) or 2)
     monkeypatch.setattr(defaults, "max_depth", lambda n, *_: rows.append(n) or 2)
+    monkeypatch.setattr(defaults, "window_levels", lambda n, *_: rows.append(n) or [])
     monkeypatch.setattr(defaults, "ends", lambda c, _: counts.append(c) or Fraction(0))
     fit("joint", task, auto=True, epsilon=Fraction(1, 10))
     [(true, noisy)] = seen
@@ -397,41 +501,41 @@ def test_the_counts_are_those_of_rows_with_a_target_and_are_released_with_noise(
     assert true == [
         [len(valid)] if task == "number" else np.bincount(valid, minlength=TASKS[task][1].n_outputs).tolist()
     ]
-    assert rows == [sum(noisy[0])] * 2
+    assert rows == [sum(noisy[0])] * (3 if task == "number" else 2)
     assert counts == noisy
     assert all(a != b for a, b in zip(noisy[0], true[0], strict=True)), "each with its own noise, at this seed"
 
 
 def test_the_windows_of_splits_and_leaves_are_the_one_released_and_its_margins(monkeypatch):
     released, seen = [], []
-    original = training.release_window
+    target = random_rows("number", 300)[1]
 
-    def spy(target, layout, epsilon, source):
-        released.append(original(target, layout, epsilon, source))
-        return released[-1]
+    def release(targets, layout, epsilon, source):
+        assert (targets == np.bincount(target[target >= 0], minlength=4097)[None, :]).all()
+        assert epsilon == 3 * defaults.QUANTILE_SHARE
+        released.append(window)
+        return Windows(np.array([window[0]]), np.array([window[1]]))
 
     class Engine(LocalHistograms):
         def __init__(self, *arguments):
-            seen.append(arguments[-2:])
+            seen.append(tuple(ends_of(several) for several in arguments[-2:]))
             super().__init__(*arguments)
 
-    monkeypatch.setattr(training, "release_window", spy)
+    monkeypatch.setattr(training, "release_windows", release)
     monkeypatch.setattr(training, "LocalHistograms", Engine)
     monkeypatch.setattr(defaults, "window_margins", lambda _: (Fraction(1, 30), 2))
-    layout = TASKS["number"][1]
-    for window in (Window(1500, 1600), Window(0, 4096), Window(4000, 4096)):
+    for window in ((1500, 1600), (0, 4096), (4000, 4096)):
         released.clear()
         seen.clear()
-        monkeypatch.setattr(overview, "widened", lambda *_, window=window: window)
         _, _, sums = fit("joint", "number")
         assert released == [window]
-        width = window.high - window.low
+        low, high = window
         for_splits, for_leaves = (
-            Window(max(0, window.low - margin), min(4096, window.high + margin))
-            for margin in (math.ceil(width / 30), 2 * width)
+            (max(0, low - margin), min(4096, high + margin))
+            for margin in (math.ceil((high - low) / 30), 2 * (high - low))
         )
-        assert seen == [(for_splits, for_leaves)]
-        assert (sums.low, sums.high) == (for_leaves.low / 4096, for_leaves.high / 4096)
+        assert seen == [((for_splits,), (for_leaves,))]
+        assert (sums.low, sums.high) == (for_leaves[0] / 4096, for_leaves[1] / 4096)
     # Nothing is released, and nothing cut off, where there is no charge for it.
     released.clear()
     seen.clear()
@@ -440,7 +544,33 @@ def test_the_windows_of_splits_and_leaves_are_the_one_released_and_its_margins(m
     fit("joint", "binary")
     fit("joint", "number", epsilon=math.inf)
     assert released == []
-    assert set(seen) == {(layout.whole, layout.whole), (Window(0, 1), Window(0, 1))}
+    assert set(seen) == {(((0, 4096),), ((0, 4096),)), (((0, 1),), ((0, 1),))}
+
+
+@pytest.mark.parametrize("partition", [True, False])
+def test_the_plan_of_windows_is_the_rule_s_levels_with_the_margin_of_splits(monkeypatch, partition):
+    """Trees that see the same records share what a level's windows may cost."""
+    plans, asked = [], []
+    original = training.grow
+
+    def spy(engine, splitter, domain, n_trees, epsilons, plan, *rest):
+        plans.append(plan)
+        return original(engine, splitter, domain, n_trees, epsilons, plan, *rest)
+
+    monkeypatch.setattr(training, "grow", spy)
+    monkeypatch.setattr(defaults, "window_margins", lambda _: (Fraction(1, 30), 2))
+    monkeypatch.setattr(defaults, "window_levels", lambda *public: asked.append(public) or [1, 3])
+    fit("joint", "number", partition=partition, depth=4)
+    of_quantile = 3 * defaults.QUANTILE_SHARE / (1 if partition else 3)
+    assert plans == [WindowPlan({1: of_quantile, 3: of_quantile}, Fraction(1, 30))] * (1 if partition else 3)
+    assert [public[1:] for public in asked] == [(Fraction(3), 3, 4)]
+    # No one else has windows.
+    plans.clear()
+    for method in METHODS[1:]:
+        fit(method, "number", partition=partition)
+    fit("joint", "binary", partition=partition)
+    fit("joint", "number", partition=partition, epsilon=math.inf)
+    assert {tuple(plan.epsilons) for plan in plans} == {()}
 
 
 @pytest.mark.parametrize("auto", [False, True])
@@ -453,27 +583,31 @@ def test_nothing_is_read_before_it_is_charged(monkeypatch, method, task, auto):
     def stop(*_, **__):
         raise StopHereError
 
-    first = ["row count" if task == "number" else "class counts"] * (auto or (method == "joint" and task != "number"))
-    window = ["target window"] * (method == "joint" and task == "number")
-    for name, before in {
-        "release_counts": first,
-        "release_window": first + window,
-        "charge_leaves": first + window,
-        "deal_parts": [*first, *window, "leaf sums"],
-        "LocalHistograms": [*first, *window, "leaf sums"],
-    }.items():
-        if (name == "release_counts" and not first) or (name == "release_window" and not window):
+    monkeypatch.setattr(defaults, "window_levels", lambda *_: [0, 1])
+    seen_through_windows = method == "joint" and task == "number"
+    first = ["row count" if task == "number" else "class counts"] * (auto or method == "joint")
+    window = ["target window"] * seen_through_windows
+    of_nodes = ["target windows of level 0", "target windows of level 1"] * seen_through_windows
+    for module, name, before in [
+        (training, "release_counts", first),
+        (training, "release_windows", first + window),
+        (training, "charge_leaves", first + window + of_nodes),
+        (training, "deal_parts", [*first, *window, *of_nodes, "leaf sums"]),
+        (training, "LocalHistograms", [*first, *window, *of_nodes, "leaf sums"]),
+        (growth, "release_windows", [*first, *window, *of_nodes, "leaf sums"]),
+    ]:
+        if (name == "release_counts" and not first) or (name == "release_windows" and not window):
             continue
         with monkeypatch.context() as patch:
             charged = []
             patch.setattr(Ledger, "charge", lambda self, charge, charged=charged: charged.append(charge))
-            patch.setattr(training, name, stop)
+            patch.setattr(module, name, stop)
             with pytest.raises(StopHereError):
                 fit(method, task, auto=auto)
-            whats = [c.what for c in charged]
-            assert [what for what in whats if "level" not in what] == before
-            levels_charged = name not in ("release_counts", "release_window") and method != "random"
-            assert any("level" in what for what in whats) == levels_charged
+            of_splits = [c.what for c in charged if c.what.startswith(("splits of", "medians of", "choices of"))]
+            assert [c.what for c in charged if c.what not in of_splits] == before
+            too_early = module is training and name in ("release_counts", "release_windows")
+            assert any("level" in what for what in of_splits) == (not too_early and method != "random")
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------

@@ -23,10 +23,10 @@ def draw_records(rng, n, n_features):
     return codes, rng.choice(EDGE_TARGETS, size=n).astype(np.int32)
 
 
-def draw_tables(rng, n_columns, shift):
+def draw_tables(rng, n_columns, shift, n_tables):
     """Return what each target adds and where, with nothing that a kernel could compute for itself."""
     columns = rng.integers(0, n_columns, size=65536).astype(np.uint16)
-    values = rng.choice([0, 1, 255, 256, 4096], size=65536).astype(np.uint64)
+    values = rng.choice([0, 1, 255, 256, 4096], size=(n_tables, 65536)).astype(np.uint64)
     return columns, np.uint64(1 << shift) + values
 
 
@@ -58,19 +58,21 @@ def histogram_of(codes, targets, columns, amounts, n_columns):
 def test_accumulate_counts_and_adds_by_feature_code_and_column(seed, n, n_features, n_columns, shift):
     rng = np.random.default_rng(seed)
     codes, targets = draw_records(rng, n, n_features)
-    columns, amounts = draw_tables(rng, n_columns, shift)
+    n_tables = int(rng.integers(1, 4))
+    columns, amounts = draw_tables(rng, n_columns, shift, n_tables)
     records = as_records(codes, targets)
     if rng.random() < 0.5:
         _, records = as_words(records)  # bytes of nothing between the codes and the target
     n_segments = int(rng.integers(0, 4))
     begins, ends = draw_segments(rng, n, n_segments)
     slots = rng.permutation(n_segments + 2)[:n_segments].astype(np.int64)
+    tables = rng.integers(0, n_tables, size=n_segments)  # several segments may share one, and some have no segment
     before = rng.integers(0, 2**63, size=(n_segments + 2, n_features * 256 * n_columns)).astype(np.uint64)
-    after, _ = BOTH("accumulate", records, begins, ends, slots, columns, amounts, n_columns, before)
+    after, _ = BOTH("accumulate", records, begins, ends, slots, tables, columns, amounts, n_columns, before)
     expected = before.copy()
-    for begin, end, slot in zip(begins, ends, slots, strict=True):
+    for begin, end, slot, table in zip(begins, ends, slots, tables, strict=True):
         rows = slice(begin, end)
-        expected[slot] = histogram_of(codes[rows], targets[rows], columns, amounts, n_columns)
+        expected[slot] = histogram_of(codes[rows], targets[rows], columns, amounts[table], n_columns)
     np.testing.assert_array_equal(after[-1], expected)
 
 
@@ -78,15 +80,33 @@ def test_accumulate_looks_up_two_bytes_of_target():
     n_columns = 1000
     codes = np.array([[255], [0], [254]], dtype=np.uint8)
     targets = np.array([65535, 256, 255], dtype=np.int32)
-    columns, amounts = np.zeros(65536, dtype=np.uint16), np.zeros(65536, dtype=np.uint64)
+    columns, amounts = np.zeros(65536, dtype=np.uint16), np.zeros((1, 65536), dtype=np.uint64)
     columns[targets] = [999, 256, 255]
-    amounts[targets] = [2**64 - 1, (1 << 32) + 1, 1 << 63]
+    amounts[0, targets] = [2**64 - 1, (1 << 32) + 1, 1 << 63]
     bins = np.zeros((1, 256 * n_columns), dtype=np.uint64)
     ends = np.array([3], dtype=np.int64)
     zero = np.zeros(1, dtype=np.int64)
-    after, _ = BOTH("accumulate", as_records(codes, targets), zero, ends, zero, columns, amounts, n_columns, bins)
+    after, _ = BOTH("accumulate", as_records(codes, targets), zero, ends, zero, zero, columns, amounts, n_columns, bins)
     found = {int(i): int(after[-1][0, i]) for i in np.flatnonzero(after[-1][0])}
     assert found == {255 * 1000 + 999: 2**64 - 1, 256: (1 << 32) + 1, 254 * 1000 + 255: 1 << 63}
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_every_segment_is_counted_by_its_own_table(n_columns):
+    """Segments, slots and tables in three different orders: none can stand in for another."""
+    codes, targets = np.array([[7], [7], [7], [7]], dtype=np.uint8), np.array([0, 65535, 65535, 0], dtype=np.int32)
+    columns = np.zeros(65536, dtype=np.uint16)
+    columns[65535] = n_columns - 1
+    amounts = np.zeros((3, 65536), dtype=np.uint64)
+    amounts[:, 0], amounts[:, 65535] = [1, 10, 100], [1000, 10_000, 100_000]
+    begins, ends = np.array([0, 1, 2, 3], dtype=np.int64), np.array([1, 2, 3, 4], dtype=np.int64)
+    slots, tables = np.array([1, 3, 0, 2], dtype=np.int64), np.array([2, 0, 1, 2], dtype=np.int64)
+    bins = np.zeros((4, 256 * n_columns), dtype=np.uint64)
+    records = as_records(codes, targets)
+    after, _ = BOTH("accumulate", records, begins, ends, slots, tables, columns, amounts, n_columns, bins)
+    first, last = 7 * n_columns, 7 * n_columns + n_columns - 1
+    found = [{int(i): int(row[i]) for i in np.flatnonzero(row)} for row in after[-1]]
+    assert found == [{last: 10_000}, {first: 100}, {first: 100}, {last: 1000}]
 
 
 @pytest.mark.parametrize(("shift", "value"), [(38, 4096), (32, 1)])
@@ -170,7 +190,7 @@ def test_partition_by_one_code(code):
 def test_add_up_adds_the_records_of_each_node_by_column(seed, n, n_features, n_columns, shift):
     rng = np.random.default_rng(seed)
     codes, targets = draw_records(rng, n, n_features)
-    columns, amounts = draw_tables(rng, n_columns, shift)
+    columns, (amounts,) = draw_tables(rng, n_columns, shift, 1)
     n_nodes = int(rng.integers(0, 4))
     begins, ends = draw_segments(rng, n, n_nodes)
     start = rng.integers(0, 2**40, size=(n_nodes, n_columns)).astype(np.uint64)

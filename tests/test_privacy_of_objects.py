@@ -19,7 +19,7 @@ from small_data import DOMAINS, METHODS, TASKS, fit, make
 
 import diprime
 import diprime.estimator_base
-from diprime import Charge, Domain, Forest, Ledger, merge
+from diprime import Charge, Domain, Forest, Ledger, defaults, merge
 from diprime.randomness import RandomSource
 
 N = 7919  # a prime that no public number of these fits comes near
@@ -150,6 +150,8 @@ def fit_and_know(task, monkeypatch, **parameters):
 @pytest.mark.parametrize("method", METHODS)
 def test_no_secret_is_found_on_a_fitted_model(task, method, monkeypatch):
     model, secrets, X = fit_and_know(task, monkeypatch, method=method)
+    has_windows = any(charge.what.startswith("target windows of level") for charge in model.privacy_.charges)
+    assert has_windows == (method == "joint" and task == "regression"), "or the search is not of all kinds of fits"
     assert leaks(model, secrets) == []
     model.predict(X[:100])
     model.apply(X[:100])
@@ -242,8 +244,12 @@ def test_a_fitted_model_holds_these_attributes_and_no_others(task):
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
-def test_two_data_sets_leave_traces_in_the_forest_s_numbers_alone(task, method, partition):
-    """Everything else, shapes and types included, is the same whatever the rows are and however many."""
+def test_two_data_sets_leave_traces_in_the_forest_s_numbers_alone(task, method, partition, monkeypatch):
+    """Everything else, shapes and types included, is the same whatever the rows are and however many.
+
+    That is, for the same released counts: they decide about the levels with windows, which the ledger tells.
+    """
+    monkeypatch.setattr(defaults, "window_levels", lambda *_: [2])
     a, b = (
         fit(task, *make(task, n, seed=n), method=method, partition=partition, n_estimators=3, max_depth=3)
         for n in (31, 4000)

@@ -44,8 +44,10 @@ from diprime.splitters import (
     Regions,
     _Candidates,
 )
+from diprime.windows import WindowPlan
 
 ONE = Threads(1)
+NO_WINDOWS = WindowPlan({}, Fraction(0))
 FEATURES = {
     "linear": Numeric(-1, 1),
     "log": Numeric(0, 100, scale="log"),
@@ -529,7 +531,7 @@ def observed_splits(method, codes, target, seed):
     parts = np.repeat(np.arange(AUDIT_TREES), n).astype(np.uint16)
     engine = engine_of(np.tile(codes, (AUDIT_TREES, 1)), np.tile(target, AUDIT_TREES), layout, parts, AUDIT_TREES)
     source = RandomSource(seed)
-    structure = grow(engine, splitter, AUDIT_DOMAIN, AUDIT_TREES, [AUDIT_EPSILON], source, ONE)
+    structure = grow(engine, splitter, AUDIT_DOMAIN, AUDIT_TREES, [AUDIT_EPSILON], NO_WINDOWS, source, ONE)
     masks, counts = np.unique(structure.masks[:, 0, [0, 31]], axis=0, return_counts=True)
     return {mask.tobytes(): int(count) for mask, count in zip(masks, counts, strict=True)}
 

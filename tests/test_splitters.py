@@ -31,7 +31,9 @@ from diprime.splitters import (
     draw_features,
     threshold_mask,
 )
+from diprime.windows import WindowPlan
 
+NO_WINDOWS = WindowPlan({}, Fraction(0))
 CLASSES = Categorical(["no", "yes"])
 DOMAIN = Domain(
     {
@@ -558,7 +560,8 @@ def test_categorical_splits_with_many_levels_part_the_levels_left_at_every_node(
     assert (codes[levels >= k, 0] == OTHER).all()
     target = (codes[:, 0] % 2).astype(np.int32)
     engine = engine_of(codes, target, layout)
-    structure = grow(engine, make_splitter(method, domain, layout), domain, 1, [Fraction(1)] * 4, RandomSource(2), ONE)
+    splitter = make_splitter(method, domain, layout)
+    structure = grow(engine, splitter, domain, 1, [Fraction(1)] * 4, NO_WINDOWS, RandomSource(2), ONE)
     regions = Regions.roots(domain, 1)
     for level in range(4):
         here = slice(2**level - 1, 2 ** (level + 1) - 1)
@@ -627,7 +630,7 @@ def test_a_signal_that_is_all_in_missingness_is_found(numeric):
     splitter.balance = Fraction(0)
     for epsilon in (Fraction(20), math.inf):
         engine = engine_of(codes, target, LAYOUTS[0])
-        structure = grow(engine, splitter, domain, 1, [epsilon], RandomSource(4), ONE)
+        structure = grow(engine, splitter, domain, 1, [epsilon], NO_WINDOWS, RandomSource(4), ONE)
         assert structure.features[0, 0] == 1
         right = goes_right(structure.masks[0, 0], codes[:, 1])
         assert (right == missing).all() or (right == ~missing).all()
@@ -641,9 +644,8 @@ def test_missing_values_go_to_the_side_that_they_resemble(missing_right):
     x[(rng.random(3000) < 0.4) & ((x > 0.5) == missing_right)] = np.nan
     domain = Domain({"x": Numeric(0, 1)}, target=CLASSES)
     engine = engine_of(domain.encode(x[:, None]), target, LAYOUTS[0])
-    structure = grow(
-        engine, make_splitter("joint", domain, LAYOUTS[0]), domain, 1, [Fraction(20)], RandomSource(4), ONE
-    )
+    splitter = make_splitter("joint", domain, LAYOUTS[0])
+    structure = grow(engine, splitter, domain, 1, [Fraction(20)], NO_WINDOWS, RandomSource(4), ONE)
     assert goes_right(structure.masks[0, 0], np.array([MISSING, 0, 254])).tolist() == [missing_right, False, True]
 
 
@@ -657,7 +659,7 @@ def test_a_domain_with_nothing_left_to_split_sends_everything_left(method):
     target = rng.integers(0, 2, size=300).astype(np.int32)
     engine = engine_of(codes, target, LAYOUTS[0])
     splitter = make_splitter(method, domain, LAYOUTS[0])
-    structure = grow(engine, splitter, domain, 1, [Fraction(1)] * 11, RandomSource(0), ONE)
+    structure = grow(engine, splitter, domain, 1, [Fraction(1)] * 11, NO_WINDOWS, RandomSource(0), ONE)
     regions, nodes, n_done = Regions.roots(domain, 1), np.zeros(len(codes), dtype=np.int64), 0
     for level in range(11):
         here = slice(2**level - 1, 2 ** (level + 1) - 1)

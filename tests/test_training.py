@@ -1,7 +1,9 @@
 """Whole fits: what they spend, what they warn of, and that the same bits give the same model."""
 
+import itertools
 import json
 import math
+import tracemalloc
 import warnings
 from fractions import Fraction
 
@@ -10,7 +12,7 @@ import pytest
 from encoded_rows import local_histograms
 from small_data import DOMAINS, METHODS, TASKS, assert_same_forest, fit, forest_arrays, make
 
-from diprime import Domain, Ledger, Numeric, PrivacyWarning, defaults
+from diprime import Domain, Ledger, Numeric, PrivacyWarning, defaults, windows
 from diprime.budget import Charge, share_of
 from diprime.growth import grow
 from diprime.histograms import TargetLayout
@@ -18,6 +20,7 @@ from diprime.parallel import Threads
 from diprime.randomness import RandomSource, deal_parts
 from diprime.splitters import JointSplitter
 from diprime.training import Settings, make_splitter, train
+from diprime.windows import QUANTILE_RANGE, WindowPlan
 
 EPSILONS = {
     1: Fraction(1),
@@ -64,7 +67,7 @@ def test_the_ledger_adds_up_to_epsilon_exactly(small, method, task, partition, s
         assert Ledger.from_json(ledger.to_json()) == ledger
         overview = [(charge.what, charge.epsilon, charge.times) for charge in ledger.charges if charge.what in OVERVIEW]
         expected = []
-        if shape in ("auto", "depth", "trees") or (method == "joint" and task == "classification"):
+        if shape in ("auto", "depth", "trees") or method == "joint":
             what = "class counts" if task == "classification" else "row count"
             expected.append((what, share_of(exact, defaults.COUNTS_SHARE), 1))
         if method == "joint" and task == "regression" and exact != math.inf:
@@ -73,6 +76,75 @@ def test_the_ledger_adds_up_to_epsilon_exactly(small, method, task, partition, s
         assert [charge.what for charge in ledger.charges[: len(expected)]] == [what for what, *_ in expected]
         leaves = [charge for charge in ledger.charges if charge.what == "leaf sums"]
         assert [charge.times for charge in leaves] == [1 if partition else model.forest_.n_trees]
+
+
+def window_levels(model):
+    """Return the levels whose nodes' windows a model's ledger has charges of."""
+    start = "target windows of level "
+    return [int(c.what.removeprefix(start)) for c in model.privacy_.charges if c.what.startswith(start)]
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize("n_trees", [1, 3, 7])
+@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(8)])
+def test_windows_of_nodes_are_charged_for_what_is_drawn_and_the_total_is_epsilon(
+    monkeypatch, epsilon, partition, n_trees
+):
+    monkeypatch.setattr(defaults, "WINDOW_NEEDS", Fraction(1, 100))
+    made_for, drawn = [], []
+    table, select = windows.weight_table, windows.select
+    monkeypatch.setattr(windows, "weight_table", lambda *args: made_for.append(args) or table(*args))
+    monkeypatch.setattr(windows, "select", lambda *args: drawn.append(len(args[1])) or select(*args))
+    rounds, together = (1, n_trees) if partition else (n_trees, 1)
+    shape = {"n_estimators": n_trees, "max_depth": 6, "partition": partition}
+    model = fit("regression", *make("regression", 2000), epsilon=epsilon, random_state=0, **shape)
+    ledger = model.privacy_
+    assert ledger.total == sum(charge.epsilon * charge.times for charge in ledger.charges) == epsilon
+    assert all(isinstance(charge.epsilon, Fraction) for charge in ledger.charges)
+    of_quantile = epsilon / 50
+    assert [(c.what, c.epsilon, c.times) for c in ledger.charges if "window" in c.what] == [
+        ("target window", of_quantile, 2),
+        ("target windows of level 2", of_quantile / rounds, 2 * rounds),
+        ("target windows of level 4", of_quantile / rounds, 2 * rounds),
+    ]
+    of_splits = sum(c.total for c in ledger.charges if c.what.startswith("splits"))
+    assert of_splits == epsilon * Fraction(50 - 1 - 3 * 2, 50) * defaults.split_share("joint")
+    # For all records once, then for each round and level: the epsilon of the charge, for two quantiles of each node.
+    expected = [of_quantile, *[of_quantile / rounds] * 2 * rounds]
+    assert made_for == [(each, QUANTILE_RANGE, 4096) for each in expected]
+    assert sum(drawn) == 2 * (1 + rounds * together * (4 + 16))
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize("epsilon", [1, math.inf])
+@pytest.mark.parametrize(("task", "method"), [("classification", "joint"), *itertools.product(TASKS, METHODS[1:])])
+def test_other_fits_have_no_windows(small, monkeypatch, task, method, epsilon):
+    monkeypatch.setattr(defaults, "WINDOW_NEEDS", Fraction(1, 10**6))
+    monkeypatch.setattr(windows, "select", None)
+    model = fit(task, *small[task], method=method, epsilon=epsilon, n_estimators=2, max_depth=5, random_state=0)
+    assert not [charge for charge in model.privacy_.charges if "window" in charge.what]
+
+
+def test_without_noise_numbers_are_seen_as_they_are(small, monkeypatch):
+    monkeypatch.setattr(windows, "select", None)
+    model = fit("regression", *small["regression"], epsilon=math.inf, n_estimators=2, max_depth=5)
+    assert not [charge for charge in model.privacy_.charges if "window" in charge.what]
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize(("n_trees", "depth", "levels"), [(1, 13, [2, 4, 6, 8, 10]), (250, 5, [2]), (257, 5, [])])
+def test_tables_of_windows_have_bounded_memory_however_many_nodes_there_are(small, monkeypatch, n_trees, depth, levels):
+    """A table for each of the nodes of 250 trees at level four would take 130 MB, and several are made at a time."""
+    monkeypatch.setattr(defaults, "WINDOW_NEEDS", Fraction(1, 10**6))
+    tracemalloc.start()
+    try:
+        model = fit("regression", *small["regression"], n_estimators=n_trees, max_depth=depth, random_state=1)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert window_levels(model) == levels
+    assert most < 300 << 20
 
 
 def test_a_ledger_that_does_not_add_up_stops_the_fit(small, monkeypatch):
@@ -182,9 +254,11 @@ def many():
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
-def test_same_seed_same_model_for_any_number_of_threads(many, method, task, partition):
+def test_same_seed_same_model_for_any_number_of_threads(many, method, task, partition, monkeypatch):
+    monkeypatch.setattr(defaults, "WINDOW_NEEDS", 100)
     settings = {"method": method, "partition": partition, "n_estimators": 3, "max_depth": 4}
     one = fit(task, *many[task], random_state=7, **settings)
+    assert window_levels(one) == ([2] if method == "joint" and task == "regression" else [])
     X = many[task][0]
     for n_jobs in (1, 2, 3):
         other = fit(task, *many[task], random_state=7, n_jobs=n_jobs, **settings)
@@ -220,7 +294,9 @@ def grown(codes, target, parts, task, method, n_threads):
     with Threads(n_threads) as threads:
         engine = local_histograms(codes, target, parts, 3, layout, threads)
         splitter = make_splitter(domain, layout, settings, Fraction(1, 16), source)
-        structure = grow(engine, splitter, domain, 3, [Fraction(1, 8)] * 4, source, threads)
+        levels = [2, 3] if method == "joint" and task == "regression" else []
+        plan = WindowPlan(dict.fromkeys(levels, Fraction(1)), Fraction(1, 300))
+        structure = grow(engine, splitter, domain, 3, [Fraction(1, 8)] * 4, plan, source, threads)
         return structure.features, structure.masks, engine.sums()
 
 
@@ -285,13 +361,13 @@ def test_levels_have_their_weights_of_the_share_for_splits(small):
     shape = {"n_estimators": 1, "max_depth": 3, "split_share": 0.6, "epsilon": 2}
     for task, method, left in [
         ("classification", "joint", Fraction(49, 50)),
-        ("regression", "joint", Fraction(48, 50)),
+        ("regression", "joint", Fraction(47, 50)),
         ("classification", "diprime", Fraction(1)),
     ]:
         charges = {
             charge.what: charge.epsilon for charge in fit(task, *small[task], method=method, **shape).privacy_.charges
         }
-        weights = {"classification": [4, 5, 6], "regression": [40, 41, 42]}[task] if method == "joint" else [1, 1, 1]
+        weights = [4, 5, 6] if method == "joint" else [1, 1, 1]
         levels = [epsilon for what, epsilon in charges.items() if "level" in what]
         assert levels == [2 * left * Fraction(3, 5) * Fraction(w, sum(weights)) for w in weights]
         assert charges["leaf sums"] == 2 * left * Fraction(2, 5)
@@ -303,7 +379,7 @@ def test_the_impurity_of_a_fit_has_the_ends_of_its_released_counts(small, monkey
     original = JointSplitter.level
     monkeypatch.setattr(JointSplitter, "level", lambda self, *args: asked.append(self.ends) or original(self, *args))
     monkeypatch.setattr(defaults, "ends", lambda counts, epsilon: Fraction(len(counts), 64) + Fraction(epsilon) / 16)
-    for task, expected in (("classification", Fraction(7, 64)), ("regression", Fraction(0))):
+    for task, expected in (("classification", Fraction(7, 64)), ("regression", Fraction(5, 64))):
         asked.clear()
         fit(task, *small[task], n_estimators=1, max_depth=2, random_state=0)
         assert asked == [expected] * 2

@@ -20,11 +20,14 @@ from diprime import (
     DiPriMeRegressor,
     Domain,
     Numeric,
+    defaults,
     leaves,
     overview,
     splitters,
     training,
+    windows,
 )
+from diprime import growth as forest_growth
 from diprime.baselines import (
     DPDecisionForestClassifier,
     DPRandomForestClassifier,
@@ -32,16 +35,19 @@ from diprime.baselines import (
     growth,
     recipes,
 )
+from diprime.histograms import TargetLayout, Windows
 from diprime.mechanisms import (
     ABSENT_COST,
+    _weights,
     discrete_laplace,
-    exponential_pmf,
     laplace_scale,
     permute_and_flip_pmf,
     select,
     subset_median,
     subset_median_pmf,
 )
+
+contributions = TargetLayout.contributions
 
 TARGETS = {"binary": list("pq"), "classes": list("pqrs"), "number": [0.0, 3.0, 7.7, 11.0]}
 FEATURES = {"x": Numeric(edges=[1, 2]), "letter": Categorical(["a", "b"]), "y": Numeric(edges=[0, 5])}
@@ -60,11 +66,14 @@ class Transcript:
     def __init__(self, monkeypatch, earlier=None):
         self.releases = []
         self.earlier = None if earlier is None else iter(earlier.releases)
-        for module in (splitters, overview, growth):
+        for module in (splitters, windows, growth):
             monkeypatch.setattr(module, "select", self.select)
         for module in (overview, leaves, recipes):
             monkeypatch.setattr(module, "discrete_laplace", self.discrete_laplace)
         monkeypatch.setattr(splitters, "subset_median", self.subset_median)
+        self.looks = []
+        self.earlier_looks = None if earlier is None else iter(earlier.looks)
+        monkeypatch.setattr(TargetLayout, "contributions", lambda *arguments: self.contributions(*arguments))
 
     def released(self, draw, made_for, private):
         """Return a draw, or the earlier one of a mechanism that was made for the same."""
@@ -89,6 +98,24 @@ class Transcript:
     def subset_median(self, counts, table, stream):
         return self.released(subset_median(counts, table, stream), (len(counts), table.tobytes()), (counts, table))
 
+    def contributions(self, layout, windows):
+        """Return what targets add: for selections to cost what was charged, it must not depend on records."""
+        look = (windows.low.tolist(), windows.high.tolist())
+        if self.earlier_looks is not None:
+            assert look == next(self.earlier_looks), "the windows that targets are seen through follow from releases"
+        self.looks.append(look)
+        return contributions(layout, windows)
+
+
+def exponential_p(costs, table, drawn):
+    """Return the exact probability of one candidate; of the thousands of a window, all would take long."""
+    weights = _weights(costs, table)
+    return Fraction(weights[drawn], sum(weights))
+
+
+def permute_and_flip_p(costs, table, drawn):
+    return permute_and_flip_pmf(costs, table)[drawn]
+
 
 def loss_of(one, two):
     """Return how much likelier all that was released is on the first data set, as a logarithm."""
@@ -101,9 +128,9 @@ def loss_of(one, two):
             p, q = (subset_median_pmf(*private)[tuple(draw)] for private in (before, after))
             loss += math.log(p) - math.log(q)
         else:
-            pmf = exponential_pmf if made_for[0] == "exponential" else permute_and_flip_pmf
+            pmf = exponential_p if made_for[0] == "exponential" else permute_and_flip_p
             for node in np.flatnonzero((before[0] != after[0]).any(axis=1)):
-                p, q = (pmf(costs[node].tolist(), table)[draw[node]] for costs, table in (before, after))
+                p, q = (pmf(costs[node].tolist(), table, draw[node]) for costs, table in (before, after))
                 loss += math.log(p) - math.log(q)
     return loss
 
@@ -135,12 +162,12 @@ def domain_of(task):
     return Domain(FEATURES, target)
 
 
-def forest(task, method, partition, epsilon):
+def forest(task, method, partition, epsilon, **of_all):
     shape = {"max_features": 2} if method in ("diprime-exp", "diprime-flip") else {}
     kind = DiPriMeRegressor if task == "number" else DiPriMeClassifier
 
     def make(seed):
-        sizes = {} if seed % 3 else {"n_estimators": 3, "max_depth": 2}
+        sizes = of_all or ({} if seed % 3 else {"n_estimators": 3, "max_depth": 2})
         return kind(
             epsilon, domain_of(task), method=method, partition=partition, n_jobs=1, random_state=seed, **shape, **sizes
         )
@@ -187,11 +214,60 @@ def test_a_true_count_in_a_leaf_is_found(monkeypatch):
     assert pickle.dumps(models[0]) != pickle.dumps(models[1])
 
 
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-def test_a_window_that_was_not_released_is_found(monkeypatch):
-    def leaky(target, layout, *_):
-        return overview.Window(0, 2 + len(target))
+def window_levels(model):
+    return [c.what[-1] for c in model.privacy_.charges if c.what.startswith("target windows of level")]
 
-    monkeypatch.setattr(training, "release_window", leaky)
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("n_trees", [1, 3])
+def test_windows_of_nodes_are_made_of_what_the_ledger_charged_and_nothing_else(n_trees, partition, monkeypatch):
+    monkeypatch.setattr(defaults, "WINDOW_NEEDS", Fraction(1, 1000))
+    with_windows = 0
+    for seed, epsilon in itertools.product(range(6), [Fraction(1, 2), Fraction(8)]):
+        make = forest("number", "joint", partition, epsilon, n_estimators=n_trees, max_depth=5)
+        models, loss = fits_of_neighbours("number", make, seed, monkeypatch)
+        assert pickle.dumps(models[0]) == pickle.dumps(models[1])
+        assert models[0].privacy_.total == epsilon
+        assert abs(loss) <= epsilon * (1 + 1e-9)
+        with_windows += window_levels(models[0]) == ["2", "4"]
+    assert with_windows >= 6, "a released count that is not negative is enough"
+
+
+def of_their_numbers(targets, layout, *_):
+    """Return windows that tell how many records a node has."""
+    return Windows(np.zeros(len(targets), dtype=np.int64), 2 + targets.sum(axis=1))
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize("module", [training, forest_growth])
+@pytest.mark.parametrize("partition", [True, False])
+def test_a_window_that_was_not_released_is_found(partition, module, monkeypatch):
+    monkeypatch.setattr(defaults, "WINDOW_NEEDS", Fraction(1, 1000))
+    monkeypatch.setattr(module, "release_windows", of_their_numbers)
+    make = forest("number", "joint", partition, Fraction(8), n_estimators=2, max_depth=3)
+    with pytest.raises(AssertionError, match="follow from releases"):
+        fits_of_neighbours("number", make, 1, monkeypatch)
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+def test_a_window_that_was_not_released_is_found_on_the_model(monkeypatch):
+    """The leaves tell the window of all records."""
+    monkeypatch.setattr(Transcript, "contributions", lambda _, layout, windows: contributions(layout, windows))
+    monkeypatch.setattr(training, "release_windows", of_their_numbers)
     models, _ = fits_of_neighbours("number", forest("number", "joint", True, Fraction(1)), 1, monkeypatch)
     assert pickle.dumps(models[0]) != pickle.dumps(models[1])
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+def test_levels_with_windows_that_follow_from_the_true_count_are_found(monkeypatch):
+    """The models would have different ledgers, and different numbers of releases."""
+    true_rows = []
+    original = training.release_counts
+    monkeypatch.setattr(
+        training, "release_counts", lambda target, *rest: true_rows.append(len(target)) or original(target, *rest)
+    )
+    monkeypatch.setattr(defaults, "window_levels", lambda *_: [2] if true_rows[-1] % 2 else [])
+    make = forest("number", "joint", True, Fraction(8), n_estimators=1, max_depth=3)
+    with pytest.raises(AssertionError, match="follow"):
+        fits_of_neighbours("number", make, 1, monkeypatch)

@@ -10,6 +10,8 @@ from diprime.budget import Epsilon
 
 COUNTS_SHARE = Fraction(1, 50)
 QUANTILE_SHARE = Fraction(1, 50)
+WINDOW_NEEDS = 1500  # records·epsilon at a node, below which quantiles would be a matter of luck
+MOST_WINDOWS = 1024  # of a level: each has a table in memory
 N_FEATURES_OF_PAPER = 5
 MOST_DEPTH = 9
 LEAST_DEPTH = 1
@@ -51,16 +53,14 @@ def split_share(method: str) -> Fraction:
     return Fraction(7, 10) if method == "joint" else Fraction(1, 2)
 
 
-def level_weights(method: str, depth: int, epsilon: Epsilon, *, classification: bool) -> list[int]:
+def level_weights(method: str, depth: int, epsilon: Epsilon) -> list[int]:
     """Return how the share for splits is spread over the levels.
 
-    The fewer records a node holds, the more its selection needs; but differences of numbers are small deep down, and
-    with little epsilon it would be spent there in vain.
+    The fewer records a node holds, the more its selection needs.
     """
     if method != "joint" or epsilon == math.inf:
         return [1] * depth
-    first = 4 if classification else math.ceil(4 * max(1, 20 / epsilon))
-    return [first + level for level in range(depth)]
+    return [4 + level for level in range(depth)]
 
 
 def balance(*, classification: bool, epsilon: Epsilon) -> Fraction:
@@ -80,13 +80,19 @@ def ends(class_counts: Sequence[int], epsilon: Epsilon) -> Fraction:
     return Fraction(math.floor(64 * min(most, rarest / 2)), 64)
 
 
+def window_levels(rows: int, epsilon: Epsilon, n_trees: int, depth: int) -> list[int]:
+    """Return the levels whose nodes get windows of their own: every other one, while nodes have the records for it."""
+    most = min(MOST_WINDOWS, rows * epsilon / WINDOW_NEEDS)
+    return [level for level in range(2, depth, 2) if n_trees * 2**level <= most]
+
+
 def window_margins(epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
-    """Return how many of its widths a window is widened by, for splits and for leaves; all, as epsilon grows.
+    """Return how many of its widths a window is widened by, for splits and for leaves.
 
     A narrow window makes differences stand out from the noise of selections; what noise there is in leaves is worth
     less of the target's tails.
     """
-    return epsilon / 300, 4 * max(epsilon, 1)
+    return min(epsilon / 300, Fraction(1)), 4 * max(epsilon, 1)
 
 
 def max_features(method: str, n_features: int, *, classification: bool, same_rows: bool) -> int:

@@ -14,6 +14,7 @@ from diprime.histograms import N_CODES, Engine
 from diprime.parallel import Threads
 from diprime.randomness import RandomSource
 from diprime.splitters import Features, Masks, Regions, Splitter
+from diprime.windows import WindowPlan, release_windows, widened
 
 
 @dataclass(frozen=True)
@@ -47,21 +48,26 @@ def grow(
     domain: Domain,
     n_trees: int,
     epsilons: Sequence[Epsilon],
+    plan: WindowPlan,
     source: RandomSource,
     threads: Threads,
     advance: Callable[[], None] = lambda: None,
 ) -> Structure:
     """Grow trees that share the rows of an engine, one level for each epsilon.
 
-    The nodes of a level hold disjoint rows, so that a level costs its epsilon once; :func:`charge_levels` has paid.
-    The depth is fixed in advance and empty nodes split like any other. Afterwards the engine's nodes are the leaves.
+    The nodes of a level hold disjoint rows, so that a level costs its epsilon once; :func:`charge_levels` and, for
+    windows, ``charge_windows`` have paid. The depth is fixed in advance and empty nodes split like any other.
+    Afterwards the engine's nodes are the leaves.
     """
     engine.start()
     regions = Regions.roots(domain, n_trees)
     features: list[npt.NDArray[np.int32]] = [np.zeros((n_trees, 0), dtype=np.int32)]
     masks: list[npt.NDArray[np.uint8]] = [np.zeros((n_trees, 0, 32), dtype=np.uint8)]
     nothing = np.zeros((1, domain.n_features * N_CODES * engine.layout.n_columns), dtype=np.uint64)
-    for epsilon in epsilons:
+    for number, epsilon in enumerate(epsilons):
+        if number in plan.epsilons:
+            windows = release_windows(engine.targets(), engine.layout, plan.epsilons[number], source)
+            engine.look_through(widened(windows, plan.margin, engine.layout))
         level = splitter.level(regions, epsilon, source)
         if splitter.looks_at_data:
             for begin, end in engine.chunks():

@@ -23,23 +23,36 @@ BLOCK_ROWS = 1 << 13
 
 
 @dataclass(frozen=True)
-class Window:
-    """A part of the range of a numeric target, in its integer units: what lies outside counts as its nearest end."""
+class Windows:
+    """For each node a part of a numeric target's range, in its integer units: what lies outside counts as its end.
 
-    low: int
-    high: int
+    Attributes
+    ----------
+    low, high : arrays of shape (n_nodes,)
+        Its ends, ``low < high``.
+    """
+
+    low: npt.NDArray[np.int64]
+    high: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def widened(self, by: npt.NDArray[np.int64], units: int) -> Windows:
+        """Return windows that are wider on both sides, as far as the target's range goes."""
+        return Windows(np.maximum(self.low - by, 0), np.minimum(self.high + by, units))
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """What every encoded target adds to its bins: a public table, one entry for each value of the target.
+    """What every encoded target adds to its bins: public tables, one entry for each value of the target.
 
     Attributes
     ----------
     columns : array of shape (n_targets,)
         The column that a target adds to.
-    amounts : array of shape (n_targets,)
-        One row and a value, as bins hold them.
+    amounts : array of shape (n_windows, n_targets)
+        One row and a value, as bins hold them, for each window that the target may be seen through.
     """
 
     columns: npt.NDArray[np.uint16]
@@ -92,21 +105,27 @@ class TargetLayout:
         return (1 << min(31, 64 - self.shift)) - 1
 
     @property
-    def whole(self) -> Window:
-        """The window of a numeric target that leaves it as it is."""
-        return Window(0, self.units)
+    def n_targets(self) -> int:
+        """How many values an encoded target may have."""
+        return self.n_outputs if self.units == 1 else self.units + 1
 
-    def contributions(self, window: Window) -> Contributions:
+    @property
+    def whole(self) -> Windows:
+        """The window of a numeric target that leaves it as it is."""
+        return Windows(np.array([0]), np.array([self.units]))
+
+    def contributions(self, windows: Windows) -> Contributions:
         """Return what targets add; numbers are first brought from a window to the whole range, classes never are."""
-        if self.units == 1:
-            classes = np.arange(self.n_outputs)
-            columns = classes if self.n_columns > 1 else np.zeros_like(classes)
-            values = np.ones_like(classes) if self.n_columns > 1 else classes
-        else:
-            places = np.clip(np.arange(self.units + 1) - window.low, 0, window.high - window.low)
-            width = window.high - window.low
+        targets = np.arange(self.n_targets)
+        columns = np.zeros_like(targets)
+        if self.units > 1:
+            width = (windows.high - windows.low)[:, None]
+            places = np.clip(targets - windows.low[:, None], 0, width)
             values = (2 * places * self.units + width) // (2 * width)  # rounded
-            columns = np.zeros_like(values)
+        elif self.n_columns > 1:
+            columns, values = targets, np.ones((len(windows), self.n_targets), dtype=np.int64)
+        else:
+            values = np.broadcast_to(targets, (len(windows), self.n_targets))
         amounts = (np.uint64(1) << np.uint64(self.shift)) + values.astype(np.uint64)
         return Contributions(columns.astype(np.uint16), amounts)
 
@@ -135,6 +154,12 @@ class Engine(Protocol):
 
     def route(self, features: npt.NDArray[np.int32], masks: npt.NDArray[np.uint8]) -> None:
         """Send the rows of every node to its children: right, if the bit of their code is set in its mask."""
+
+    def targets(self) -> npt.NDArray[np.int64]:
+        """Return how many records of every node have each value of the target."""
+
+    def look_through(self, windows: Windows) -> None:
+        """From now on, histograms see the target of each node's records, and of its descendants', through a window."""
 
     def sums(self) -> npt.NDArray[np.int64]:
         """Return the sum of the records' vectors at every node."""
@@ -171,8 +196,9 @@ class LocalHistograms:
         How the target becomes sums.
     threads : Threads
         Who does the work.
-    for_splits, for_leaves : Window or None
-        The windows through which histograms and leaf sums see a numeric target; None is its whole range.
+    for_splits, for_leaves : Windows or None
+        The one window through which the histograms of all roots see a numeric target, and the one of leaf sums; None is
+        its whole range.
     """
 
     def __init__(
@@ -183,13 +209,13 @@ class LocalHistograms:
         n_parts: int,
         layout: TargetLayout,
         threads: Threads,
-        for_splits: Window | None = None,
-        for_leaves: Window | None = None,
+        for_splits: Windows | None = None,
+        for_leaves: Windows | None = None,
     ) -> None:
         if len(target) > layout.most_rows:
             raise ValueError(f"There are more rows than the {layout.most_rows:,} that are supported.")
         self.layout = layout
-        self._for_splits = layout.contributions(for_splits or layout.whole)
+        self._for_roots = layout.contributions(for_splits or layout.whole)
         self._for_leaves = layout.contributions(for_leaves or layout.whole)
         self._threads = threads
         self._width = rows.n_features * N_CODES * layout.n_columns
@@ -222,8 +248,19 @@ class LocalHistograms:
     def start(self) -> None:
         """Put every row at the root of its tree."""
         self._bounds = self._root_bounds
+        self._for_splits = self._for_roots
+        self._tables = np.zeros(len(self._bounds) - 1, dtype=np.int64)
         self._parents: Bins | None = None
         self._next_parents: Bins | None = None
+
+    def look_through(self, windows: Windows) -> None:
+        """From now on, histograms see the target of each node's records, and of its descendants', through a window.
+
+        Those of the parents, seen through another, are of no more use.
+        """
+        self._for_splits = self.layout.contributions(windows)
+        self._tables = np.arange(len(windows))
+        self._parents = None
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """Cut the nodes of the level into ranges whose histograms fit in memory together; siblings stay together."""
@@ -249,13 +286,14 @@ class LocalHistograms:
         bins = self._buffer()
         first, last = self._bounds[begin:end], self._bounds[begin + 1 : end + 1]
         if self._parents is None:
-            self._count(first, last, np.arange(end - begin), end - begin, bins)
+            self._count(first, last, np.arange(end - begin), self._tables[begin:end], end - begin, bins)
         else:
             n_pairs = (end - begin) // 2
             size = last - first
             smaller = 2 * np.arange(n_pairs) + (size[1::2] < size[::2])
             larger = smaller ^ 1
-            self._count(first[smaller], last[smaller], smaller, end - begin, bins)
+            tables = self._tables[begin:end][smaller]
+            self._count(first[smaller], last[smaller], smaller, tables, end - begin, bins)
             rows = begin // 2 + np.arange(n_pairs)
             parents = self._parents
 
@@ -272,6 +310,7 @@ class LocalHistograms:
         first: npt.NDArray[np.int64],
         last: npt.NDArray[np.int64],
         slots: npt.NDArray[np.int64],
+        tables: npt.NDArray[np.int64],
         n_slots: int,
         bins: Bins,
     ) -> None:
@@ -300,7 +339,7 @@ class LocalHistograms:
                 shared.append((int(into[0]), n_slots + shard))
                 into[0] = n_slots + shard
             histogram.accumulate(
-                self._records, begins, ends, into, adds.columns, adds.amounts, self.layout.n_columns, bins
+                self._records, begins, ends, into, tables[a:b], adds.columns, adds.amounts, self.layout.n_columns, bins
             )
 
         self._threads.run_between(count, list(range(n_shards + 1)))
@@ -323,6 +362,7 @@ class LocalHistograms:
         bounds[0::2] = self._bounds
         bounds[1::2] = middles
         self._bounds = bounds
+        self._tables = np.repeat(self._tables, 2)
         self._parents, self._next_parents = self._next_parents, None
 
     def _even_bounds(self) -> list[int]:
@@ -332,12 +372,21 @@ class LocalHistograms:
 
     def sums(self) -> npt.NDArray[np.int64]:
         """Return the sum of the records' vectors at every node."""
+        return self.layout.vectors(self._add_up(self._for_leaves, self.layout.n_columns))
+
+    def targets(self) -> npt.NDArray[np.int64]:
+        """Return how many records of every node have each value of the target."""
+        n = self.layout.n_targets
+        each_in_its_column = Contributions(np.arange(n, dtype=np.uint16), np.ones((1, n), dtype=np.uint64))
+        return self._add_up(each_in_its_column, n).astype(np.int64)
+
+    def _add_up(self, adds: Contributions, n_columns: int) -> Bins:
+        """Return the sums of what the records of every node add to each column."""
         first, last = self._bounds[:-1].copy(), self._bounds[1:].copy()
-        bins = np.zeros((len(first), self.layout.n_columns), dtype=np.uint64)
-        adds = self._for_leaves
+        bins = np.zeros((len(first), n_columns), dtype=np.uint64)
 
         def add_up(a: int, b: int) -> None:
-            histogram.add_up(self._records, first[a:b], last[a:b], adds.columns, adds.amounts, bins[a:b])
+            histogram.add_up(self._records, first[a:b], last[a:b], adds.columns, adds.amounts[0], bins[a:b])
 
         self._threads.run_between(add_up, self._even_bounds())
-        return self.layout.vectors(bins)
+        return bins

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.budget import Charge, Epsilon, Ledger
-from diprime.histograms import TargetLayout, Window
+from diprime.histograms import TargetLayout, Windows
 from diprime.mechanisms import discrete_laplace, laplace_variance
 from diprime.randomness import RandomSource
 
@@ -78,7 +78,7 @@ def mean_variance(noise_variance: Floats | float, means: Floats, counts: Floats,
 def release(
     sums: npt.NDArray[np.int64],
     layout: TargetLayout,
-    window: Window,
+    window: Windows,
     epsilon: Epsilon,
     source: RandomSource,
     *,
@@ -94,8 +94,8 @@ def release(
     ----------
     sums : array of shape (n_trees, n_leaves, n_outputs)
         The true sums.
-    window : Window
-        The part of a numeric target's range that they were formed in.
+    window : Windows
+        The one part of a numeric target's range that they were formed in.
     """
     n_trees, n_leaves, n_outputs = sums.shape
     streams = source.streams(n_trees * n_leaves)
@@ -103,7 +103,7 @@ def release(
     if exact_counts:
         noisy[..., 0] = sums.sum(axis=-1) - noisy[..., 1]
     scaled = noisy / layout.units
-    low, high = window.low / layout.units, window.high / layout.units
+    low, high = window.low[0] / layout.units, window.high[0] / layout.units
     return LeafSums(scaled, scaled.sum(axis=-1), _noise_variance(epsilon, layout), low, high)
 
 

@@ -17,11 +17,12 @@ from diprime.growth import Structure, charge_levels, grow
 from diprime.histograms import LocalHistograms, Rows, TargetLayout
 from diprime.leaves import LeafSums, charge_leaves, release
 from diprime.mechanisms import Rule
-from diprime.overview import charge_counts, charge_window, release_counts, release_window, widened
+from diprime.overview import charge_counts, release_counts
 from diprime.parallel import Threads
 from diprime.progress import Progress
 from diprime.randomness import RandomSource, deal_parts, draw_bag
 from diprime.splitters import Families, JointSplitter, MedianSplitter, Splitter
+from diprime.windows import WindowPlan, charge_window, charge_windows, count_targets, release_windows, widened
 
 Method = Literal["joint", "diprime", "diprime-exp", "diprime-flip", "random"]
 
@@ -84,7 +85,8 @@ def train(
     left = Fraction(1)  # of epsilon, for the trees
     n_trees, depth = settings.n_estimators, settings.max_depth
     ends = Fraction(0)
-    if n_trees is None or depth is None or (joint and classification):
+    n_rows = 0
+    if n_trees is None or depth is None or joint:
         of_counts = share_of(settings.epsilon, defaults.COUNTS_SHARE)
         left -= defaults.COUNTS_SHARE
         charge_counts(ledger, layout, of_counts)
@@ -95,29 +97,31 @@ def train(
         if depth is None:
             depth = defaults.max_depth(n_rows, settings.epsilon, n_trees, layout.n_outputs)
         ends = defaults.ends(counts, settings.epsilon)
-    for_splits = for_leaves = layout.whole
-    if joint and not classification and settings.epsilon != math.inf:
-        of_quantile = share_of(settings.epsilon, defaults.QUANTILE_SHARE)
-        left -= 2 * defaults.QUANTILE_SHARE
-        charge_window(ledger, of_quantile)
-        window = release_window(target, layout, of_quantile, source)
-        for_splits, for_leaves = (
-            widened(window, math.ceil(margin * (window.high - window.low)), layout)
-            for margin in defaults.window_margins(settings.epsilon)
-        )
-    splitter = make_splitter(domain, layout, settings, ends, source)
-    share = settings.split_share or defaults.split_share(settings.method)
-    share = share if splitter.looks_at_data else Fraction(0)
     if settings.partition:
         n_rounds, n_together = 1, n_trees
         composition = "trees, and nodes of a level, hold disjoint records: it counts once"
     else:
         n_rounds, n_together = n_trees, 1
         composition = "every tree sees all records: it counts once a tree"
+    for_splits = for_leaves = layout.whole
+    plan = WindowPlan({}, Fraction(0))
+    if joint and not classification and settings.epsilon != math.inf:
+        of_quantile = share_of(settings.epsilon, defaults.QUANTILE_SHARE)
+        charge_window(ledger, of_quantile)
+        window = release_windows(count_targets(target, layout), layout, of_quantile, source)
+        margins = defaults.window_margins(settings.epsilon)
+        for_splits, for_leaves = (widened(window, margin, layout) for margin in margins)
+        levels = defaults.window_levels(n_rows, settings.epsilon, n_trees, depth)
+        plan = WindowPlan(dict.fromkeys(levels, of_quantile / n_rounds), margins[0])
+        left -= 2 * (1 + len(levels)) * defaults.QUANTILE_SHARE
+    splitter = make_splitter(domain, layout, settings, ends, source)
+    share = settings.split_share or defaults.split_share(settings.method)
+    share = share if splitter.looks_at_data else Fraction(0)
     of_tree = share_of(settings.epsilon, left) / n_rounds
-    weights = defaults.level_weights(settings.method, depth, settings.epsilon, classification=classification)
+    weights = defaults.level_weights(settings.method, depth, settings.epsilon)
     epsilons = [share_of(of_tree, share * Fraction(w, sum(weights))) for w in weights]
     of_leaves = share_of(of_tree, 1 - share)
+    charge_windows(ledger, plan, composition, n_rounds)
     charge_levels(ledger, splitter, epsilons, composition, n_rounds)
     paper = settings.accounting == "paper"
     exact_counts = paper and not classification
@@ -135,7 +139,7 @@ def train(
     for _ in range(n_rounds):
         if bagged:
             engine = engine_on(draw_bag(rows.n_rows, source))
-        structures.append(grow(engine, splitter, domain, n_together, epsilons, source, threads, progress.advance))
+        structures.append(grow(engine, splitter, domain, n_together, epsilons, plan, source, threads, progress.advance))
         sums.append(engine.sums().reshape(n_together, 2**depth, -1))
     structure = Structure(
         np.concatenate([s.features for s in structures]), np.concatenate([s.masks for s in structures])

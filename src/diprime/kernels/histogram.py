@@ -2,7 +2,7 @@
 
 A row in growth is one *record* of bytes: a code for each feature, some bytes of nothing, and in the last two the
 target, low byte first. Records move from node to node, so that every pass reads memory in order. What a target adds,
-and to which column, is looked up in tables made by histograms.py.
+and to which column, is looked up in tables made by histograms.py; in histograms, nodes may have tables of their own.
 
 A *bin* is one 64-bit sum: the count of rows in the bits from ``shift`` up, the sum of their values below. Adding to a
 bin keeps both exact as long as the count stays below 2^(64-shift) and the sum below 2^shift, which histograms.py
@@ -49,8 +49,9 @@ def accumulate(
     begins: cython.const[cython.longlong][::1],
     ends: cython.const[cython.longlong][::1],
     slots: cython.const[cython.longlong][::1],
+    tables: cython.const[cython.longlong][::1],
     columns: cython.const[cython.ushort][::1],
-    amounts: cython.const[cython.ulonglong][::1],
+    amounts: cython.const[cython.ulonglong][:, ::1],
     n_columns: cython.Py_ssize_t,
     bins: cython.ulonglong[:, ::1],
 ) -> None:
@@ -63,16 +64,18 @@ def accumulate(
     column: cython.Py_ssize_t
     segment: cython.Py_ssize_t
     slot: cython.Py_ssize_t
+    table: cython.Py_ssize_t
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     with cython.nogil:
         for segment in range(begins.shape[0]):
             slot = slots[segment]
+            table = tables[segment]
             for j in range(bins.shape[1]):
                 bins[slot, j] = 0
             for i in range(begins[segment], ends[segment]):
                 target = records[i, last - 1] + 256 * records[i, last]
-                amount = amounts[target]
+                amount = amounts[table, target]
                 if n_columns == 1:  # no multiplication in the innermost loop of all
                     for j in range(n_features):
                         bins[slot, j * 256 + records[i, j]] += amount
