@@ -125,7 +125,7 @@ class TargetLayout:
         elif self.n_columns > 1:
             columns, values = targets, np.ones((len(windows), self.n_targets), dtype=np.int64)
         else:
-            values = np.broadcast_to(targets, (len(windows), self.n_targets))
+            values = np.tile(targets, (len(windows), 1))
         amounts = (np.uint64(1) << np.uint64(self.shift)) + values.astype(np.uint64)
         return Contributions(columns.astype(np.uint16), amounts)
 
@@ -260,7 +260,7 @@ class LocalHistograms:
         """
         self._for_splits = self.layout.contributions(windows)
         self._tables = np.arange(len(windows))
-        self._parents = None
+        self._parents = self._next_parents = None
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """Cut the nodes of the level into ranges whose histograms fit in memory together; siblings stay together."""

@@ -124,7 +124,8 @@ def _weights(costs: Sequence[int], table: Weights) -> list[int]:
 def exponential_pmf(costs: Sequence[int], table: Weights) -> list[Fraction]:
     """Return the exact distribution of the exponential mechanism over one row of costs."""
     weights = _weights(costs, table)
-    return [Fraction(w, sum(weights)) for w in weights]
+    total = sum(weights)
+    return [Fraction(w, total) for w in weights]
 
 
 def permute_and_flip_pmf(costs: Sequence[int], table: Weights) -> list[Fraction]:
