@@ -340,6 +340,8 @@ def test_widening_by_multiples_of_the_width_stops_at_the_ends_of_the_range():
         Fraction(1, 1000): [(99, 201), (96, 4004), (1999, 2017), (4089, 4096), (6, 9)],
         3: [(0, 500), (0, 4096), (1952, 2064), (4072, 4096), (4, 11)],
         Fraction(10**9): [(0, 4096)] * 5,
+        Fraction(2**63 - 1, 3900): [(0, 4096)] * 5,  # of the second window's width, all but beyond 64 bits
+        Fraction(10**20): [(0, 4096)] * 5,
     }
     for margin, after in expected.items():
         assert ends_of(widened(before, margin, NUMBER)) == after

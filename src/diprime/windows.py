@@ -92,5 +92,6 @@ def release_windows(
 
 def widened(windows: Windows, margin: Epsilon, layout: TargetLayout) -> Windows:
     """Return windows that are wider on both sides, by a multiple of their width."""
-    by = [math.ceil(margin * width) for width in (windows.high - windows.low).tolist()]
+    widths = (windows.high - windows.low).tolist()
+    by = [min(math.ceil(margin * width), layout.units) for width in widths]  # no more than there is: margins are large
     return windows.widened(np.array(by, dtype=np.int64), layout.units)
