@@ -259,7 +259,7 @@ class LocalHistograms:
         Those of the parents, seen through another, are of no more use.
         """
         self._for_splits = self.layout.contributions(windows)
-        self._tables = np.arange(len(windows))
+        self._tables = np.arange(len(windows), dtype=np.int64)
         self._parents = self._next_parents = None
 
     def chunks(self) -> Iterator[tuple[int, int]]:
@@ -286,15 +286,15 @@ class LocalHistograms:
         bins = self._buffer()
         first, last = self._bounds[begin:end], self._bounds[begin + 1 : end + 1]
         if self._parents is None:
-            self._count(first, last, np.arange(end - begin), self._tables[begin:end], end - begin, bins)
+            self._count(first, last, np.arange(end - begin, dtype=np.int64), self._tables[begin:end], end - begin, bins)
         else:
             n_pairs = (end - begin) // 2
             size = last - first
-            smaller = 2 * np.arange(n_pairs) + (size[1::2] < size[::2])
+            smaller = 2 * np.arange(n_pairs, dtype=np.int64) + (size[1::2] < size[::2])
             larger = smaller ^ 1
             tables = self._tables[begin:end][smaller]
             self._count(first[smaller], last[smaller], smaller, tables, end - begin, bins)
-            rows = begin // 2 + np.arange(n_pairs)
+            rows = begin // 2 + np.arange(n_pairs, dtype=np.int64)
             parents = self._parents
 
             def subtract(a: int, b: int) -> None:
