@@ -47,7 +47,8 @@ def encode_batches(
     batches: Iterable[tuple[Any, Any]], domain: Domain, n_threads: int
 ) -> tuple[EncodedBatches, npt.NDArray[np.int32]]:
     """Encode batches of records and targets as they arrive, each record by itself; none of them is kept."""
-    codes, targets = [], [np.zeros(0, dtype=np.int32)]
+    codes: list[npt.NDArray[np.uint8]] = []
+    targets: list[npt.NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
     for X, y in batches:
         codes.append(domain.encode(X, n_threads=n_threads))
         targets.append(domain.encode_target(y, n_threads=n_threads))

@@ -37,8 +37,8 @@ def linear_thresholds(low: float, high: float) -> _Floats:
     """
     inverse = cells_per_unit(low, high)
     wanted = np.arange(1, CELLS, dtype=np.float64)
-    below = np.full(CELLS - 1, _float_to_order(low))
-    above = np.full(CELLS - 1, _float_to_order(high))
+    below: npt.NDArray[np.int64] = np.full(CELLS - 1, _float_to_order(low))
+    above: npt.NDArray[np.int64] = np.full(CELLS - 1, _float_to_order(high))
     for _ in range(64):  # one for each bit of an order
         middle = (below >> 1) + (above >> 1) + (below & above & 1)  # halves first: the sum may not fit 64 bits
         reached = (_order_to_float(middle) - low) * inverse >= wanted

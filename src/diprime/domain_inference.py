@@ -78,7 +78,7 @@ def _holds_numbers(column: Column) -> bool:
 def _finite_only(values: Array) -> Array:
     if math.isfinite(values.max()) and math.isfinite(values.min()):  # mostly so, and then nothing is copied
         return values
-    return values[np.isfinite(values)]
+    return np.asarray(values[np.isfinite(values)])
 
 
 def _checked_finite(values: Array) -> Array:

@@ -233,8 +233,9 @@ def _cells(feature: Feature) -> tuple[npt.NDArray[np.float64], Integers]:
         return feature.thresholds, np.arange(feature.n_cells)
     levels = np.array(feature.levels, dtype=np.float64)
     order = np.argsort(levels)
-    edges = np.stack([levels[order], np.nextafter(levels[order], np.inf)], axis=1).ravel()  # a cell for each level
-    codes = np.full(len(edges) + 1, OTHER)
+    cells = [levels[order], np.nextafter(levels[order], np.inf)]  # one for each level
+    edges: npt.NDArray[np.float64] = np.stack(cells, axis=1).ravel()
+    codes: Integers = np.full(len(edges) + 1, OTHER)
     codes[1::2] = order % BUCKETS
     if np.isposinf(levels).any():  # nothing lies above it
         edges, codes = edges[:-1], codes[:-1]

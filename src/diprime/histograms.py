@@ -249,7 +249,7 @@ class LocalHistograms:
         """Put every row at the root of its tree."""
         self._bounds = self._root_bounds
         self._for_splits = self._for_roots
-        self._tables = np.zeros(len(self._bounds) - 1, dtype=np.int64)
+        self._tables: npt.NDArray[np.int64] = np.zeros(len(self._bounds) - 1, dtype=np.int64)
         self._parents: Bins | None = None
         self._next_parents: Bins | None = None
 

@@ -362,8 +362,8 @@ class _JointLevel:
         self.cost = Cost.joint(epsilon, splitter.balance, splitter.ends)
         self.table = weight_table(epsilon, self.cost.range, self.candidates.n_slots * self.candidates.per_node)
         self.streams = source.streams(len(regions))
-        self.features = np.zeros(len(regions), dtype=np.int32)
-        self.masks = np.zeros((len(regions), 32), dtype=np.uint8)
+        self.features: Features = np.zeros(len(regions), dtype=np.int32)
+        self.masks: Masks = np.zeros((len(regions), 32), dtype=np.uint8)
 
     def choose(self, bins: Bins, begin: int, end: int, threads: Threads) -> None:
         per_node, n_slots = self.candidates.per_node, self.candidates.n_slots
@@ -467,8 +467,8 @@ class _MedianLevel:
         self.median_streams = source.streams(len(regions) * k)
         self.choice_streams = source.streams(len(regions))
         self.group_streams = source.streams(len(regions) * k if regions.allowed.shape[1] else 0)
-        self.features = np.zeros(len(regions), dtype=np.int32)
-        self.masks = np.zeros((len(regions), 32), dtype=np.uint8)
+        self.features: Features = np.zeros(len(regions), dtype=np.int32)
+        self.masks: Masks = np.zeros((len(regions), 32), dtype=np.uint8)
 
     def choose(self, bins: Bins, begin: int, end: int, threads: Threads) -> None:
         k = self.candidates.per_node
@@ -509,7 +509,7 @@ class _MedianLevel:
         masks = np.zeros((end - begin, 32), dtype=np.uint8)
         masks[found] = self.candidates.masks(begin + np.flatnonzero(found), picks[found])
         if exact_subsets:
-            for pair in np.flatnonzero(self.candidates.kind[begin:end] == 1):
+            for pair in np.flatnonzero(self.candidates.kind[begin:end] == 1).tolist():
                 masks[pair] = self._subset_median(bins, begin + pair, first_node, streams[pair])
                 found[pair] = True
         return found, masks
@@ -528,10 +528,10 @@ class _MedianLevel:
         codes = np.flatnonzero(allowed)
         row = bins[min(node - first_node, len(bins) - 1)].reshape(-1, N_CODES, layout.n_columns)[feature]
         counts = (row[codes] >> np.uint64(layout.shift)).sum(axis=1).astype(np.int64)
-        groups = np.arange(len(codes))
+        groups: npt.NDArray[np.int64] = np.arange(len(codes), dtype=np.int64)
         if len(codes) > MOST_GROUPS:
             groups = permutation(self.group_streams[pair], len(codes)) % MOST_GROUPS
-        sums = np.zeros(groups.max() + 1, dtype=np.int64)
+        sums = np.zeros(int(np.max(groups)) + 1, dtype=np.int64)
         np.add.at(sums, groups, counts)
         right = np.array(subset_median(sums.tolist(), self.median_table, stream))
         bits = np.zeros(N_CODES, dtype=np.uint8)

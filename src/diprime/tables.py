@@ -308,7 +308,7 @@ def _dictionary(series: nw.Series[Any], native: Any) -> tuple[Callable[[int, int
         else:  # a Categorical's numbers are shared by the whole process: keep those that occur
             distinct = native.drop_nulls().unique()
             labels, numbers = distinct.to_list(), distinct.to_physical().to_numpy()
-        table = np.full(int(numbers.max(initial=0)) + 2, -1)  # its last entry is for nulls
+        table = np.full(int(np.max(numbers, initial=0)) + 2, -1)  # its last entry is for nulls
         table[numbers] = np.arange(len(labels))
 
         def places(start: int, stop: int) -> Array:

@@ -89,9 +89,9 @@ def grow(
     a feature is used once on a path.
     """
     n_features = len(n_branches)
-    node = np.zeros(len(records.target), dtype=np.int64)  # of each row, counted within the level
-    used = np.zeros((1, n_features), dtype=bool)
-    parents = np.full((1, records.layout.n_outputs), 1 / records.layout.n_outputs)
+    node: npt.NDArray[np.int64] = np.zeros(len(records.target), dtype=np.int64)  # of each row, counted within the level
+    used: npt.NDArray[np.bool_] = np.zeros((1, n_features), dtype=bool)
+    parents: npt.NDArray[np.float64] = np.full((1, records.layout.n_outputs), 1 / records.layout.n_outputs)
     features, first_children, shares, sizes = [], [], [], []
     n_before = 0
     for level in range(recipe.depth + 1):

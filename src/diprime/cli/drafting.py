@@ -59,7 +59,8 @@ class ColumnDraft:
             self.all_numbers &= dtype != pl.Boolean
         numbers = numbers.filter(numbers.is_finite())
         if self.all_numbers and len(numbers):
-            self.low, self.high = min(self.low, numbers.min()), max(self.high, numbers.max())
+            finite = numbers.to_numpy()
+            self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
             self.all_whole &= bool((numbers == numbers.round()).all())
         self.none_twice &= present.n_unique() == len(present)
         if self.distinct is not None:

@@ -81,7 +81,7 @@ def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance:
         right = domain.encode_target(y)
         forests = [domain.encode_target(m.predict(X)) for m in (model, noiseless)]
         if of_classes:
-            guess = np.full_like(right, np.bincount(right).argmax())
+            guess = np.full_like(right, np.argmax(np.bincount(right)))
             scores.append([accuracy_score(right, predicted) for predicted in (*forests, guess)])
         else:
             scores.append([r2_score(right, predicted) for predicted in forests] + [0.0])
@@ -136,7 +136,7 @@ class MadeUpData:
     def draw(self, n_rows: int) -> tuple[pl.DataFrame, pl.Series]:
         """Draw rows and their targets."""
         columns = {}
-        scores = np.zeros((n_rows, 1))
+        scores: npt.NDArray[np.float64] = np.zeros((n_rows, 1))
         for name, feature in self._domain.features.items():
             n_codes = feature.n_codes if isinstance(feature, Categorical) else feature.n_cells
             codes = self._rng.integers(0, n_codes, n_rows)
