@@ -140,7 +140,7 @@ TWO = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)}, YES_NO)
         (np.zeros((3, 2), dtype="V3"), TypeError, "neither numbers nor text"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "two columns"),
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), ValueError, "two columns named '1'"),
-        (pd.DataFrame({"a": ["x"], "b": [1]}), TypeError, "'a' has dtype String"),
+        (pd.DataFrame({"a": pd.array(["x"], "string"), "b": [1]}), TypeError, "'a' has dtype String"),
         (pl.DataFrame({"a": ["x"], "b": [1]}), TypeError, "'a' has dtype String"),
         (pa.table({"a": pa.array([], pa.string()), "b": pa.array([], pa.int8())}), TypeError, "'a' has dtype String"),
         (pd.DataFrame({"a": pd.Categorical(["x"]), "b": [1]}), TypeError, "'a' has dtype Categorical"),
@@ -198,7 +198,7 @@ def test_missing_values_and_scalars():
         Decimal("sNaN"),
         pd.NA,
         pd.NaT,
-        np.datetime64("NaT"),
+        np.datetime64("NaT", "D"),
     ):
         assert is_missing(value)
     for value in (0, "", "nan", False, np.inf, (), [], np.ones(2), Decimal(0)):
