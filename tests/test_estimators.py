@@ -16,6 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor, VotingClassifier
@@ -29,6 +30,7 @@ from small_data import DOMAINS, ESTIMATORS, METHODS, TASKS, assert_same_forest, 
 import diprime
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Ledger, Numeric, PrivacyWarning, merge
 
+OLD_SCIKIT_LEARN = sklearn.__version__.startswith(("1.6", "1.7"))
 not_private = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 ABC = {name: Numeric(0, 10) for name in "abc"}
 YES_NO = Domain(ABC, Categorical(["no", "yes"]))
@@ -213,7 +215,7 @@ def bad_rows():
     yield "one less", frame[["a", "b"]], b, ValueError, "X lacks column 'c'; give exactly the columns of the domain"
     yield "twice", frame.set_axis(list("aab"), axis=1), b, ValueError, "X has two columns of the same name; rename one"
     yield "lazy", pl.from_pandas(frame).lazy(), b, TypeError, "X is a lazy frame; call its collect() first."
-    yield "text", frame.assign(b="x"), b, TypeError, "Feature 'b' has dtype"
+    yield "text", frame.assign(b=pd.array(["x"] * 4, "string")), b, TypeError, "Feature 'b' has dtype"
     yield "complex", a + 1j, b, ValueError, "Complex data not supported: X has dtype complex128"
     yield "fewer rows", a[:2], b, ValueError, "Found input variables with inconsistent numbers of samples: [2, 4]."
     yield "no target", a, None, ValueError, "DiPriMeClassifier requires y to be passed, but the target y is None."
@@ -577,7 +579,8 @@ def test_every_kind_of_table_gives_the_same_model_in_any_order_of_columns(table)
         for y in (target, pd.Series(target), pl.Series(target), pa.chunked_array([target])):
             model = DiPriMeClassifier(**settings).fit(frame, y)
             assert_same_forest(model, expected)
-        assert model.feature_names_in_.tolist() == ["number", "colour", "flag"], name
+        if not (OLD_SCIKIT_LEARN and name.startswith("polars")):  # it does not find the names of polars 2
+            assert model.feature_names_in_.tolist() == ["number", "colour", "flag"], name
         for rows in (frame, other):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
