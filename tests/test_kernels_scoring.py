@@ -6,6 +6,7 @@ from math import floor
 
 import numpy as np
 import pytest
+from exact_costs import impurity_of_share
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import Both
@@ -101,15 +102,6 @@ def draw_cells(rng, layout, style, codes):
 def as_bins(layout, cells):
     counts, values = cells
     return (counts.astype(np.uint64) << np.uint64(layout.shift)) | values.astype(np.uint64)
-
-
-def impurity_of_share(p, ends):
-    """Return f of Cost: slope 1 at first, slope -1 at last, a parabola between, without a jump or a bend."""
-    if p <= ends:
-        return p
-    if p >= 1 - ends:
-        return 1 - p
-    return p - (p - ends) ** 2 / (1 - 2 * ends)
 
 
 def gain_of(layout, ends, counts, values, right):

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from encoded_rows import local_histograms
+from exact_costs import impurity_of_share
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,15 +82,6 @@ def vectors_of(target, layout):
     if layout.units > 1:
         return np.stack([layout.units - target, target], axis=1).astype(np.int64)
     return np.eye(layout.n_outputs, dtype=np.int64)[target]
-
-
-def impurity_of_share(p, ends):
-    """Return f of Cost: slope 1 at first, slope -1 at last, a parabola between, without a jump or a bend."""
-    if p <= ends:
-        return p
-    if p >= 1 - ends:
-        return 1 - p
-    return p - (p - ends) ** 2 / (1 - 2 * ends)
 
 
 def exact_gain(vectors, right, cost, layout):

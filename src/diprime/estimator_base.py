@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -67,7 +68,7 @@ def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
     return order, objects
 
 
-class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """What all private estimators share: the domain, the reading of records, the ledger; not how they learn.
 
     A subclass has the parameters ``epsilon``, ``domain``, ``n_jobs`` and ``random_state``, and the two methods that
@@ -85,10 +86,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = self.random_state is None
         return tags
 
+    @abstractmethod
     def _check_settings(self, n_features: int) -> Any:
         """Return the checked parameters, with an exact ``epsilon`` and the ``accounting`` of the ledger."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _learn(
         self,
         rows: Rows,
@@ -99,7 +101,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         source: RandomSource,
     ) -> Any:
         """Spend the budget, each release after its charge, and return the forest."""
-        raise NotImplementedError
 
     # -- input ---------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
@@ -146,9 +147,9 @@ class _DiPriMe(PrivateEstimator):
             means = shrunken_means(leaves, of_classes=isinstance(domain.target, Categorical))
         return Forest.of_trees(structure, self._leaf_values(means, leaves, domain), leaves.counts)
 
+    @abstractmethod
     def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
         """Turn the means of the leaves' vectors into what the forest predicts."""
-        return means
 
     # -- use -----------------------------------------------------------------------------------------------------------
 

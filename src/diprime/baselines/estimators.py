@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -108,9 +109,9 @@ class _Baseline(PrivateEstimator):
     def _grow(self, records: Records, branches: Branches, recipe: Recipe, source: RandomSource) -> list[Tree]:
         return [grow(records, branches.n_branches, recipe, source) for _ in range(recipe.n_trees)]
 
+    @abstractmethod
     def _values(self, tree: Tree, domain: Domain) -> npt.NDArray[np.float64]:
         """Return what the nodes of a tree predict."""
-        raise NotImplementedError
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
