@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
-from small_data import DOMAINS, make
 from test_privacy_of_objects import Secrets, leaks
 
 from diprime import Categorical, Domain, Ledger, Numeric, PrivacyWarning
@@ -28,6 +27,7 @@ from diprime.baselines.recipes import (
 from diprime.histograms import TargetLayout
 from diprime.mechanisms import exponential_pmf, laplace_variance
 from diprime.randomness import RandomSource
+from tests.small_data import DOMAINS, make
 
 not_private = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 ESTIMATORS = (DPRandomForestClassifier, DPRandomForestRegressor, DPDecisionForestClassifier)

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_data import DOMAINS, ESTIMATORS, TASKS, assert_same_forest, make
 
 from diprime import PrivacyWarning
 from diprime.batches import EncodedBatches
+from tests.small_data import DOMAINS, ESTIMATORS, TASKS, assert_same_forest, make
 
 
 def cut(X, y, at):

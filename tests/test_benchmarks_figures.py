@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from small_data import make
 
 from benchmarks.data import Dataset
 from benchmarks.figures import published
 from benchmarks.figures.leaves import leaf_counts, leaves_of_multiway_trees, left_fractions
 from benchmarks.fits import Fit, Results
 from diprime import Categorical, Domain, Numeric
+from tests.small_data import make
 
 
 def dataset(task):

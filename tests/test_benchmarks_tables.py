@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from small_data import make
 
 from benchmarks import paper, tables
 from benchmarks.data import COMPLETE, NAMES, Dataset, DatasetMissing
@@ -14,6 +13,7 @@ from benchmarks.fits import Results, run
 from benchmarks.published import FINAL_RUN
 from benchmarks.tables import Interval
 from diprime import Categorical, Domain, Numeric
+from tests.small_data import make
 
 
 def dataset(name, n_rows=600):

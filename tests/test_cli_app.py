@@ -13,7 +13,6 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 import pytest
-from small_data import assert_same_forest
 from typer.testing import CliRunner
 
 import diprime
@@ -23,6 +22,7 @@ from diprime.cli import data_files
 from diprime.cli.app import app
 from diprime.cli.demo_data import PEOPLE_DOMAIN, made_up_people
 from diprime.cli.drafting import REMARK
+from tests.small_data import assert_same_forest
 
 REGRESSION_DOMAIN = PEOPLE_DOMAIN.split("[features.savings]")[0] + (
     '[target]\nname = "savings"\nkind = "numeric"\nlow = 0\nhigh = 100000\n'

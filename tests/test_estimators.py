@@ -25,10 +25,10 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
-from small_data import DOMAINS, ESTIMATORS, METHODS, TASKS, assert_same_forest, fit, make
 
 import diprime
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Ledger, Numeric, PrivacyWarning, merge
+from tests.small_data import DOMAINS, ESTIMATORS, METHODS, TASKS, assert_same_forest, fit, make
 
 OLD_SCIKIT_LEARN = sklearn.__version__.startswith(("1.6", "1.7"))
 not_private = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_data import METHODS, TASKS, fit, make
 
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Forest, Ledger, Numeric, merge
 from diprime.domain_codes import BUCKETS, MISSING, OTHER
 from diprime.export import onnx_inputs, to_onnx
 from diprime.forest import WORTH_LIMITS
 from diprime.splitters import threshold_mask
+from tests.small_data import METHODS, TASKS, fit, make
 
 pytest.importorskip("onnx", reason="onnx is not installed.")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed.")

@@ -4,12 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
-from encoded_rows import EncodedRows
 
 from diprime import Categorical, DiPriMeClassifier, Domain, Forest, Numeric
 from diprime.forest import WORTH_LIMITS
 from diprime.growth import Structure
 from diprime.parallel import Threads
+from tests.encoded_rows import EncodedRows
 
 
 def random_forest(seed, n_trees=3, depth=3, n_features=4, n_outputs=2):

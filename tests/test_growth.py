@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from encoded_rows import EncodedRows, local_histograms
 
 from diprime import defaults, growth, histograms, leaves, overview, splitters, training, windows
 from diprime.budget import Ledger
@@ -18,6 +17,7 @@ from diprime.randomness import RandomSource, deal_parts
 from diprime.splitters import Families, JointSplitter, MedianSplitter, Regions
 from diprime.training import Settings, train
 from diprime.windows import WindowPlan
+from tests.encoded_rows import EncodedRows, local_histograms
 
 METHODS = ["joint", "diprime", "diprime-exp", "diprime-flip", "random"]
 FEATURES = {

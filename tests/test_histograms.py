@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from encoded_rows import local_histograms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime import histograms
 from diprime.histograms import TargetLayout, Windows
 from diprime.parallel import Threads
+from tests.encoded_rows import local_histograms
 
 LAYOUTS = {
     "one class": TargetLayout.of_classes(1),

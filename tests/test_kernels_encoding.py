@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from kernel_pairs import compiled, interpreted
+
+from tests.kernel_pairs import compiled, interpreted
 
 PAIR = [pytest.param(compiled("encoding"), id="compiled"), pytest.param(interpreted("encoding"), id="interpreted")]
 COMPILED, INTERPRETED = (p.values[0] for p in PAIR)

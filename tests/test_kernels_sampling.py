@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_pairs import Both
 
 from diprime.mechanisms import ABSENT_COST, exponential_pmf, permute_and_flip_pmf, weight_table
 from diprime.randomness import STREAM_WORDS, RandomSource
+from tests.kernel_pairs import Both
 
 BOTH = Both("sampling")
 KERNELS = [pytest.param(BOTH.compiled, id="compiled"), pytest.param(BOTH.interpreted, id="interpreted")]

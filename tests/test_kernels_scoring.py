@@ -6,13 +6,13 @@ from math import floor
 
 import numpy as np
 import pytest
-from exact_costs import impurity_of_share
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_pairs import Both
 
 from diprime.mechanisms import ABSENT_COST
 from diprime.splitters import MEDIAN_COST, NEVER_ENOUGH, Cost
+from tests.exact_costs import impurity_of_share
+from tests.kernel_pairs import Both
 
 BOTH = Both("scoring")
 UNITS = 1 << 10

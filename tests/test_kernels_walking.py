@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_pairs import Both
+
+from tests.kernel_pairs import Both
 
 BOTH = Both("walking")
 

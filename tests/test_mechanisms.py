@@ -11,7 +11,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from goodness import fits
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +31,7 @@ from diprime.mechanisms import (
     weight_table,
 )
 from diprime.randomness import RandomSource
+from tests.goodness import fits
 
 TOO_LITTLE_NOISE = Fraction(143, 100)  # an epsilon that is this much larger has 30 % less noise
 EPSILONS = [Fraction(1, 10**6), Fraction(1, 7), Fraction(1), Fraction(9, 2), Fraction(60)]

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from small_data import METHODS, TASKS, assert_same_forest, fit, make
 
 import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, ModelFileError, Numeric, load, merge
 from diprime.forest import READ_TOGETHER, Forest
 from diprime.model_files import MOST_BYTES, from_bytes, to_bytes
 from diprime.trees import read_tree
+from tests.small_data import METHODS, TASKS, assert_same_forest, fit, make
 
 
 def saved(model, folder):

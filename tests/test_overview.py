@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from goodness import fits
 
 from diprime import overview
 from diprime.budget import Ledger
 from diprime.histograms import TargetLayout
 from diprime.overview import charge_counts, release_counts
 from diprime.randomness import RandomSource
+from tests.goodness import fits
 
 LAYOUTS = {
     "number": TargetLayout.of_number(4096),

@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 import pytest
-from small_data import TASKS, fit, make
 
 from diprime import Categorical, DiPriMeClassifier, Domain, merge
 from diprime.plots import plot_budget, plot_importances, plot_privacy_utility, plot_tree
 from diprime.trees import read_tree
+from tests.small_data import TASKS, fit, make
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed.")
 

@@ -15,12 +15,12 @@ from types import FunctionType, MappingProxyType, MethodType
 import joblib
 import numpy as np
 import pytest
-from small_data import DOMAINS, METHODS, TASKS, fit, make
 
 import diprime
 import diprime.estimator_base
 from diprime import Charge, Domain, Forest, Ledger, defaults, merge
 from diprime.randomness import RandomSource
+from tests.small_data import DOMAINS, METHODS, TASKS, fit, make
 
 N = 7919  # a prime that no public number of these fits comes near
 

@@ -3,10 +3,10 @@
 import itertools
 
 import pytest
-from small_data import fit, make
 
 import diprime.progress
 from diprime.progress import Progress
+from tests.small_data import fit, make
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import warnings
 
 import numpy as np
 import pytest
-from goodness import fits
 
 from diprime import randomness
 from diprime.kernels import sampling
 from diprime.parallel import Threads
 from diprime.randomness import STREAM_WORDS, RandomSource, big_integer_below, deal_parts, permutation
+from tests.goodness import fits
 
 
 def words(stream, n=8):

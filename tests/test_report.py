@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from browser import Browser
-from small_data import DOMAINS, TASKS, fit, make
 
 import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, merge
 from diprime.report import render, sections
 from diprime.trees import read_tree
+from tests.browser import Browser
+from tests.small_data import DOMAINS, TASKS, fit, make
 
 HOSTILE = ("</script><script>document.title = 'hacked'</script>", "\"'><img src=x onerror=\"document.title='hacked'\">")
 

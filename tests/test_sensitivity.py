@@ -13,7 +13,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from encoded_rows import local_histograms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
@@ -45,6 +44,7 @@ from diprime.splitters import (
     _Candidates,
 )
 from diprime.windows import WindowPlan
+from tests.encoded_rows import local_histograms
 
 ONE = Threads(1)
 NO_WINDOWS = WindowPlan({}, Fraction(0))

@@ -6,8 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from encoded_rows import local_histograms
-from exact_costs import impurity_of_share
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +31,8 @@ from diprime.splitters import (
     threshold_mask,
 )
 from diprime.windows import WindowPlan
+from tests.encoded_rows import local_histograms
+from tests.exact_costs import impurity_of_share
 
 NO_WINDOWS = WindowPlan({}, Fraction(0))
 CLASSES = Categorical(["no", "yes"])

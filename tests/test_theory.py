@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from goodness import fits
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from diprime.histograms import TargetLayout
 from diprime.leaves import plain_means, release
 from diprime.mechanisms import exponential_pmf, permute_and_flip_pmf, weight_table
 from diprime.randomness import RandomSource
+from tests.goodness import fits
 
 EPSILONS = st.floats(0.01, 5)
 

@@ -9,8 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from encoded_rows import local_histograms
-from small_data import DOMAINS, METHODS, TASKS, assert_same_forest, fit, forest_arrays, make
 
 from diprime import Domain, Ledger, Numeric, PrivacyWarning, defaults, windows
 from diprime.budget import Charge, share_of
@@ -21,6 +19,8 @@ from diprime.randomness import RandomSource, deal_parts
 from diprime.splitters import JointSplitter
 from diprime.training import Settings, make_splitter, train
 from diprime.windows import QUANTILE_RANGE, WindowPlan
+from tests.encoded_rows import local_histograms
+from tests.small_data import DOMAINS, METHODS, TASKS, assert_same_forest, fit, forest_arrays, make
 
 EPSILONS = {
     1: Fraction(1),

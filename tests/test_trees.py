@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from small_data import DOMAINS, METHODS, TASKS, fit, make
 
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Forest, Numeric, merge
 from diprime.baselines import DPRandomForestClassifier
@@ -13,6 +12,7 @@ from diprime.growth import Structure
 from diprime.mechanisms import laplace_variance
 from diprime.splitters import threshold_mask
 from diprime.trees import feature_text, fitted_forest, read_tree, threshold_texts
+from tests.small_data import DOMAINS, METHODS, TASKS, fit, make
 
 LEVELS = [f"level {i}" for i in range(300)]
 WORDS = Domain(

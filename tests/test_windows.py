@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from goodness import fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from diprime.windows import (
     release_windows,
     widened,
 )
+from tests.goodness import fits
 
 NUMBER = TargetLayout.of_number(4096)
 SMALL = TargetLayout.of_number(4)
