@@ -14,8 +14,8 @@ BUILD_INPUTS := pyproject.toml setup.py $(wildcard src/diprime/kernels/*.py src/
 
 help:
 	@echo "make demo   train on scikit-learn's breast-cancer data; accuracy beside the non-private forest, and the ledger"
-	@echo "make test   ruff, mypy, then all tests and doctests in parallel"
-	@echo "make lint   ruff and mypy only"
+	@echo "make test   make lint, then all tests and doctests in parallel"
+	@echo "make lint   ruff, mypy, the contract between the packages, and a bound on complexity"
 	@echo "make clean  remove .venv and everything built"
 
 demo: $(VENV)/.demo-ready
@@ -28,6 +28,8 @@ lint: $(VENV)/.test-ready
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m xenon --max-absolute C src tests benchmarks examples setup.py
 
 # A kernel compiled from an older source must never be imported: remove all of them, then build.
 define install

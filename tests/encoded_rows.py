@@ -1,6 +1,6 @@
 """Codes that a test has made itself, as the rows that engines and forests read."""
 
-from diprime.histograms import LocalHistograms
+from diprime.engines.local import LocalHistograms
 
 
 class EncodedRows:

@@ -13,10 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.figures.style import COLOURS, WIDTH, legend_below
-from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, PrivacyWarning, theory
-from diprime.histograms import TargetLayout
-from diprime.leaves import plain_means, release
-from diprime.randomness import RandomSource
+from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, PrivacyWarning
+from diprime.domain.target_layout import TargetLayout
+from diprime.paper import theory
+from diprime.privacy.randomness import RandomSource
+from diprime.training.leaves import plain_means, release
 
 PRINTED = {"color": "#D55E00", "lw": 1.4, "ls": (0, (4, 1.5)), "label": "as printed"}
 CORRECTED = {"color": "#0072B2", "lw": 1.4, "label": "corrected"}

@@ -1,11 +1,11 @@
 """Differentially private forests that split near private medians, exact to the last integer."""
 
-from diprime.budget import Charge, Ledger, PrivacyWarning
+from diprime._util.version import __version__
 from diprime.domain import Categorical, Domain, Numeric
-from diprime.estimators import DiPriMeClassifier, DiPriMeRegressor, load, merge
-from diprime.forest import Forest
-from diprime.model_files import ModelFileError
-from diprime.version import __version__
+from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor, load, merge
+from diprime.model.files import ModelFileError
+from diprime.model.forest import Forest
+from diprime.privacy.ledger import Charge, Ledger, PrivacyWarning
 
 __all__ = [
     "Categorical",

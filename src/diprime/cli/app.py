@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.tree import Tree as DrawnTree
 
 import diprime
-from diprime.budget import exact_epsilon
+from diprime._util.atomic_file import whole_file
 from diprime.cli.checking import ColumnCheck, check
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.cli.demo_data import PEOPLE_DOMAIN, made_up_people
@@ -23,9 +23,9 @@ from diprime.cli.drafting import Task, draft, unchecked_lines
 from diprime.cli.planning import Model, estimator, rehearse
 from diprime.cli.shell import EXIT_CODES, OneSentence, print_json, progress, remark, stderr, stdout, visible
 from diprime.domain import Categorical
+from diprime.model.tree_view import Tree, read_tree
+from diprime.privacy.measures import exact_epsilon
 from diprime.report import render
-from diprime.trees import Tree, read_tree
-from diprime.whole_files import whole_file
 
 
 def _examples(*commands: str) -> str:

@@ -17,7 +17,7 @@ import polars as pl
 
 from diprime.cli.text_values import as_text, read_levels, read_numbers
 from diprime.domain import Categorical, Domain, Numeric
-from diprime.trees import shortened
+from diprime.model.tree_view import shortened
 
 BLOCK_BYTES = 1 << 23
 MOST_RECORD_BYTES = 1 << 26

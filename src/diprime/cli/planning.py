@@ -13,11 +13,11 @@ import polars as pl
 from sklearn.metrics import accuracy_score, r2_score
 
 from diprime import DiPriMeClassifier, DiPriMeRegressor
-from diprime.budget import Ledger
 from diprime.cli.text_values import level_column
 from diprime.domain import Categorical, Domain, Numeric
-from diprime.estimator_base import target_layout
-from diprime.leaves import charged_noise_variance
+from diprime.estimators.base import target_layout
+from diprime.model.noise import charged_noise_variance
+from diprime.privacy.ledger import Ledger
 
 INFORMATIVE_FEATURES = 5
 CLASS_SIGNAL = 3.0  # of the scores' standard deviation, against noise of a logit

@@ -1,0 +1,334 @@
+"""What is public about the data: ranges, levels, classes, and the small integers that records become.
+
+Nothing here depends on the values met in a data set: out-of-range numbers are clamped, unseen levels and missing
+values have codes of their own, and the errors are about shapes, names and types. `Domain.infer` alone reads values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime._util.threads import Threads
+from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS
+from diprime.domain.encoding import BLOCK_CODES, Codes, RowEncoding, RowReader, encode_classes, encode_numbers
+from diprime.domain.features import Categorical, Feature, Numeric, linear_formula, short
+from diprime.domain.files import Facts, read_dict, read_json, read_toml, write_dict, write_json, write_toml
+from diprime.domain.inference import infer
+from diprime.domain.tables import Array, read_table, read_target
+
+__all__ = ["MISSING", "OTHER", "TARGET_UNITS", "Categorical", "Domain", "Numeric", "RowReader"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Domain:
+    """The public facts about a data set: its features and its target.
+
+    Parameters
+    ----------
+    features : mapping of str to Numeric or Categorical
+        The features, in order. Columns of data frames are matched by name, columns of arrays by position.
+    target : Numeric or Categorical
+        The classes, or the range of a numeric target (which must be linear: transform the target instead).
+    target_name : str, optional
+        The column that holds the target, for whoever reads tables from files.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the features.
+    n_features : int
+        Their number.
+    is_categorical : ndarray of bool
+        Which features are categorical.
+    n_codes : ndarray of int
+        How many codes each feature's cells or levels take, "other" and "missing" not counted.
+
+    Examples
+    --------
+    >>> domain = Domain(
+    ...     {"age": Numeric(0, 255), "sex": Categorical(["F", "M"])},
+    ...     target=Categorical(["no", "yes"]),
+    ... )
+    >>> domain.encode([[36.5, "M"], [None, "?"], [300, "F"]])
+    array([[ 36,   1],
+           [255, 254],
+           [254,   0]], dtype=uint8)
+    >>> domain.encode_target(["yes", "no", None])
+    array([ 1,  0, -1], dtype=int32)
+    >>> Domain.from_toml(domain.to_toml()) == domain
+    True
+    """
+
+    features: Mapping[str, Feature]
+    target: Feature
+    target_name: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, Mapping):
+            raise TypeError("features is not a mapping; give a dict of names to Numeric(...) or Categorical(...).")
+        features = dict(self.features)
+        if not features:
+            raise ValueError("features is empty; a domain has at least one feature.")
+        for name, feature in features.items():
+            if not isinstance(name, str):
+                raise TypeError(f"The feature name {short(name)} is not a string; name the features with strings.")
+            if not isinstance(feature, (Numeric, Categorical)):
+                raise TypeError(f"Feature {name!r} is {short(feature)}; give Numeric(...) or Categorical(...).")
+        if not isinstance(self.target, (Numeric, Categorical)):
+            raise TypeError(f"target is {short(self.target)}; give Numeric(low, high) or Categorical(classes).")
+        if isinstance(self.target, Numeric) and linear_formula(self.target) is None:
+            raise ValueError(
+                "target has edges or a log scale; give Numeric(low, high) and transform the target itself."
+            )
+        if not (self.target_name is None or isinstance(self.target_name, str)):
+            raise TypeError(f"target_name is {short(self.target_name)}; give the name of a column.")
+        if self.target_name in features:
+            raise ValueError(f"target_name = {short(self.target_name)} is also a feature; name another column.")
+        object.__setattr__(self, "features", MappingProxyType(features))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Domain):
+            return NotImplemented
+        # The order of the features is part of a domain: codes are columns.
+        return self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(self.features.items()), self.target, self.target_name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _make_domain, (dict(self.features), self.target, self.target_name)
+
+    def __repr__(self) -> str:
+        shown = [f"{name!r}: {feature!r}" for name, feature in list(self.features.items())[:10]]
+        more = f", ... {self.n_features} features" if self.n_features > 10 else ""
+        name = "" if self.target_name is None else f", target_name={self.target_name!r}"
+        return f"Domain({{{', '.join(shown)}{more}}}, target={self.target!r}{name})"
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, in order."""
+        return tuple(self.features)
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return len(self.features)
+
+    @cached_property
+    def is_categorical(self) -> npt.NDArray[np.bool_]:
+        """Which features are categorical."""
+        return _frozen(np.array([isinstance(f, Categorical) for f in self.features.values()], dtype=np.bool_))
+
+    @cached_property
+    def n_codes(self) -> npt.NDArray[np.int64]:
+        """How many codes each feature's cells or levels take."""
+        counts = [f.n_codes if isinstance(f, Categorical) else f.n_cells for f in self.features.values()]
+        return _frozen(np.array(counts, dtype=np.int64))
+
+    @cached_property
+    def _row_encoding(self) -> RowEncoding:
+        return RowEncoding(self.features)
+
+    # -- encoding -----------------------------------------------------------------------------------------------------
+
+    def reader(self, X: Any) -> RowReader:
+        """Match the columns of a table to the domain, and return what encodes its rows a block at a time.
+
+        Parameters
+        ----------
+        X : array, list of lists, or pandas, polars or pyarrow table of shape (n, n_features)
+            The records.
+
+        Returns
+        -------
+        reader : RowReader
+            Safe to share among threads.
+        """
+        return self._row_encoding.reader(read_table(X))
+
+    def encode(self, X: Any, *, n_threads: int = 1) -> Codes:
+        """Turn records into codes.
+
+        Parameters
+        ----------
+        X : array, list of lists, or pandas, polars or pyarrow table of shape (n, n_features)
+            The records. No more of it than a block of rows is ever copied.
+        n_threads : int, default=1
+            How many threads share the rows.
+
+        Returns
+        -------
+        codes : ndarray of uint8, shape (n, n_features), C-ordered
+            Cells and levels as numbered by `Numeric.thresholds` and `Categorical.levels`; 254 for a level that is
+            not in the list, 255 for a missing value.
+        """
+        reader = self.reader(X)
+        out = np.empty((reader.n_rows, self.n_features), dtype=np.uint8)
+        with Threads(n_threads if out.size >= BLOCK_CODES else 1) as threads:
+            threads.run(lambda a, b: reader.read(a, b, out[a:b]), reader.n_rows)
+        return out
+
+    def encode_target(self, y: Any, *, n_threads: int = 1) -> npt.NDArray[np.int32]:
+        """Turn targets into integers.
+
+        Parameters
+        ----------
+        y : array, list, or pandas, polars or pyarrow column of shape (n,)
+            The targets.
+        n_threads : int, default=1
+            How many threads share the rows.
+
+        Returns
+        -------
+        codes : ndarray of int32, shape (n,)
+            For a categorical target the place of the class, -1 where it is missing or not in the list. For a numeric
+            target ``round(4096 * (y - low) / (high - low))``, halves to even, clamped to 0 and 4096; -1 for NaN.
+        """
+        column = read_target(y)
+        if isinstance(self.target, Categorical):
+            return encode_classes(self.target, column, n_threads)
+        return encode_numbers(self.target, column, n_threads)
+
+    # -- reading a domain from data -----------------------------------------------------------------------------------
+
+    @classmethod
+    def infer(cls, X: Any, y: Any, task: Literal["classification", "regression"]) -> Domain:
+        """Read a domain from the data. It tells about them: **not private**.
+
+        Parameters
+        ----------
+        X : array, list of lists, or pandas, polars or pyarrow table
+            The records. Numbers become `Numeric` over the finite values' range; text, Booleans and dictionaries become
+            `Categorical`, with the levels of the dtype where it has them (pandas ``category``, polars ``Enum``).
+        y : array, list or column
+            The targets; none may be missing or infinite.
+        task : {"classification", "regression"}
+            What the target is.
+
+        Returns
+        -------
+        domain : Domain
+            Features of arrays are named x0, x1, and so on.
+        """
+        return cls(*infer(X, y, task))
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def to_toml(self) -> str:
+        """Write the domain as TOML, pleasant to edit by hand.
+
+        Returns
+        -------
+        text : str
+            One table for each feature, in order, and one for the target. `from_toml` reads it back exactly.
+
+        Examples
+        --------
+        >>> print(Domain({"age": Numeric(17, 90)}, Categorical(["no", "yes"])).to_toml())
+        [features.age]
+        kind = "numeric"
+        low = 17
+        high = 90
+        <BLANKLINE>
+        [target]
+        kind = "categorical"
+        levels = ["no", "yes"]
+        <BLANKLINE>
+        """
+        return write_toml(self.features, self.target, self.target_name)
+
+    @classmethod
+    def from_toml(cls, text: str) -> Domain:
+        """Read what `to_toml` writes.
+
+        Parameters
+        ----------
+        text : str
+            The content of the file. Whatever is wrong with it is a `ValueError` that names the place.
+
+        Returns
+        -------
+        domain : Domain
+            The domain.
+        """
+        return cls._from_facts(read_toml(text))
+
+    def to_json(self) -> str:
+        """Write the domain as JSON.
+
+        Returns
+        -------
+        text : str
+            The same content as `to_toml`. `from_json` reads it back exactly.
+        """
+        return write_json(self.features, self.target, self.target_name)
+
+    @classmethod
+    def from_json(cls, text: str) -> Domain:
+        """Read what `to_json` writes.
+
+        Parameters
+        ----------
+        text : str
+            The content of the file. Whatever is wrong with it is a `ValueError` that names the place.
+
+        Returns
+        -------
+        domain : Domain
+            The domain.
+        """
+        return cls._from_facts(read_json(text))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the domain as plain data.
+
+        Returns
+        -------
+        content : dict
+            What `to_json` writes. `from_dict` reads it back exactly.
+        """
+        return write_dict(self.features, self.target, self.target_name)
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Domain:
+        """Read what `to_dict` returns.
+
+        Parameters
+        ----------
+        content : dict
+            Whatever is wrong with it is a `ValueError` that names the place.
+
+        Returns
+        -------
+        domain : Domain
+            The domain.
+        """
+        return cls._from_facts(read_dict(content))
+
+    @classmethod
+    def _from_facts(cls, facts: Facts) -> Domain:
+        features, target, target_name = facts
+        try:
+            return cls(features, target, target_name=target_name)
+        except ValueError as error:
+            raise ValueError(f"target: {error}") from None
+
+
+def _make_domain(features: dict[str, Feature], target: Feature, target_name: str | None) -> Domain:
+    return Domain(features, target, target_name=target_name)
+
+
+def _frozen(array: Array) -> Array:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,228 @@
+"""The public facts about one column: `Numeric` and `Categorical`, plain values that know nothing of any data."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime.domain.codes import BUCKETS, CELLS, cells_per_unit, linear_thresholds, log_thresholds
+from diprime.domain.tables import is_missing, python_value
+
+
+@dataclass(frozen=True, repr=False)
+class Numeric:
+    """A numeric feature or target, with its public range.
+
+    Parameters
+    ----------
+    low, high : float, optional
+        The public range, ``low < high``. Numbers outside are clamped to it. Choose it from what is known beforehand,
+        never from the data. Needed unless `edges` is given.
+    scale : {"linear", "log"}, default="linear"
+        How the 255 cells of the range are laid out: of equal width, or geometric. A log scale whose `low` is zero or
+        negative has cells of equal width in ``log1p(1e6 * (x - low) / (high - low))``: six decades.
+    edges : sequence of float, optional
+        Instead of a scale, 1 to 254 strictly increasing inner edges; `low` and `high` are then only remarks.
+
+    Attributes
+    ----------
+    thresholds : ndarray of float64
+        The code of x is the number of thresholds at or below x, exactly: ``thresholds[i]`` is the smallest float64
+        whose code is above i. They ascend, and repeat only where the range holds too few floats.
+    n_cells : int
+        The number of cells, ``len(thresholds) + 1``.
+
+    Examples
+    --------
+    >>> age = Numeric(0, 255)
+    >>> age.n_cells, age.thresholds[:3].tolist()
+    (255, [1.0, 2.0, 3.0])
+    >>> Numeric(edges=[0, 18, 65]).n_cells
+    4
+    >>> Numeric(0, 1e6, scale="log")
+    Numeric(0, 1000000, scale='log')
+    """
+
+    low: float | None = None
+    high: float | None = None
+    scale: str = field(default="linear", kw_only=True)
+    edges: Sequence[float] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _finite(getattr(self, name), name))
+        if self.scale not in ("linear", "log"):
+            raise ValueError(f"scale = {short(self.scale)} is unknown; use 'linear' or 'log', or give edges.")
+        if self.edges is not None:
+            object.__setattr__(self, "edges", _checked_edges(self.edges))
+            if self.scale != "linear":
+                raise ValueError("edges and scale = 'log' are both given; edges alone say where the cells are.")
+        elif self.low is None or self.high is None:
+            raise ValueError("low and high are both needed unless edges are given; write for example Numeric(0, 100).")
+        if self.low is None or self.high is None:
+            return
+        if not self.low < self.high:
+            raise ValueError(f"low = {tidy(self.low)} is not below high = {tidy(self.high)}; give low < high.")
+        if self.edges is None and self.scale == "linear":
+            width = self.high - self.low
+            # Not 255 / width: Python raises where C gives infinity.
+            if math.isinf(width) or width * sys.float_info.max < 2 * CELLS:
+                raise ValueError(
+                    f"the range from low = {tidy(self.low)} to high = {tidy(self.high)} is too "
+                    f"{'wide' if math.isinf(width) else 'narrow'} for float64 arithmetic; rescale the feature."
+                )
+
+    def __repr__(self) -> str:
+        parts = ["None" if b is None else str(tidy(b)) for b in (self.low, self.high)]
+        if self.edges is not None:
+            parts = [] if self.low is None and self.high is None else parts
+            parts.append(f"edges=[{', '.join(str(tidy(e)) for e in self.edges)}]")
+        if self.scale != "linear":
+            parts.append(f"scale={self.scale!r}")
+        return f"Numeric({', '.join(parts)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("low", "high", "scale", "edges")}  # not what is derived
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return CELLS if self.edges is None else len(self.edges) + 1
+
+    @cached_property
+    def thresholds(self) -> npt.NDArray[np.float64]:
+        """The smallest float64 of every cell but the first."""
+        if self.edges is not None:
+            result = np.array(self.edges, dtype=np.float64)
+        else:
+            result = (log_thresholds if self.scale == "log" else linear_thresholds)(*bounds(self))
+        result.flags.writeable = False
+        return result
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Categorical:
+    """A categorical feature or target, with its public levels.
+
+    Parameters
+    ----------
+    levels : sequence of hashable
+        The levels, in order, without repetitions. ``None`` and NaN are not levels: they mean "missing". Numbers are
+        levels by value, as in any Python mapping: 1, 1.0 and True are the same level.
+
+    Attributes
+    ----------
+    levels : tuple
+        The levels; those that came as NumPy scalars are plain Python values.
+    n_codes : int
+        The number of codes that levels take. Up to 254 levels, level i has code i; of more, level i falls in the
+        public bucket ``i % 254``. Unseen levels have code 254 and missing values 255. (As classes of a target, levels
+        never share a bucket.)
+
+    Examples
+    --------
+    >>> Categorical(["F", "M"]).n_codes
+    2
+    >>> Categorical(range(1000)).n_codes
+    254
+    """
+
+    levels: tuple[Hashable, ...]
+
+    def __init__(self, levels: Iterable[Hashable]) -> None:
+        if isinstance(levels, (str, bytes)) or not isinstance(levels, Iterable):
+            raise ValueError(f"levels = {short(levels)} is not a list of levels; give for example ['F', 'M'].")
+        if isinstance(levels, (set, frozenset)):
+            raise ValueError("levels is a set, whose order changes from run to run; give a list.")
+        result = tuple(python_value(v) for v in levels)
+        if not result:
+            raise ValueError("levels is empty; give at least one level.")
+        first: dict[Hashable, int] = {}
+        for i, level in enumerate(result):
+            if is_missing(level):
+                raise ValueError(f"levels[{i}] = {short(level)} means missing, which always has a code; leave it out.")
+            try:
+                j = first.setdefault(level, i)
+            except TypeError:
+                raise TypeError(f"levels[{i}] = {short(level)} is not hashable; use strings or numbers.") from None
+            if j != i:
+                same = "" if type(level) is type(result[j]) else f" (it equals {short(result[j])})"
+                raise ValueError(f"levels[{i}] = {short(level)} repeats levels[{j}]{same}; give each level once.")
+        object.__setattr__(self, "levels", result)
+
+    def __repr__(self) -> str:
+        shown = [short(v) for v in self.levels[:10]]
+        more = f", ... {len(self.levels)} levels" if len(self.levels) > 10 else ""
+        return f"Categorical([{', '.join(shown)}{more}])"
+
+    @property
+    def n_codes(self) -> int:
+        """The number of codes that levels take."""
+        return min(len(self.levels), BUCKETS)
+
+
+Feature = Numeric | Categorical
+"""What a column, or the target, may be."""
+
+
+def bounds(feature: Numeric) -> tuple[float, float]:
+    """Return the range of a feature that has one, as all without edges do."""
+    assert feature.low is not None
+    assert feature.high is not None
+    return feature.low, feature.high
+
+
+def linear_formula(feature: Feature) -> tuple[float, float] | None:
+    """Return the low end and the cells per unit of a feature whose cells have equal width, else None."""
+    if isinstance(feature, Categorical) or feature.edges is not None or feature.scale != "linear":
+        return None
+    low, high = bounds(feature)
+    return low, cells_per_unit(low, high)
+
+
+def tidy(number: float) -> int | float:
+    """Return whole numbers as integers, which are what people write."""
+    return int(number) if number.is_integer() and abs(number) < 1e15 else number
+
+
+def short(value: object) -> str:
+    """Shorten a value for an error message; integers may be too long even to print."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _finite(value: Any, name: str) -> float:
+    """Return a bound as a float; -0.0 becomes 0.0."""
+    if isinstance(value, (bool, np.bool_, str, bytes)):
+        raise ValueError(f"{name} = {value!r} is not a number; give a finite number.")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} = {short(value)} is not a float64 number; give a finite number.") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{name} = {number} is not finite; give the public bound that you would clamp to.")
+    return number + 0.0
+
+
+def _checked_edges(edges: Any) -> tuple[float, ...]:
+    if isinstance(edges, (str, bytes, Mapping, set, frozenset)) or not isinstance(edges, Iterable):
+        raise ValueError(f"edges = {short(edges)} is not a sequence of numbers; give for example [0, 18, 65].")
+    result = tuple(_finite(e, f"edges[{i}]") for i, e in enumerate(edges))
+    if not 1 <= len(result) < CELLS:
+        raise ValueError(f"edges has {len(result)} numbers; give 1 to {CELLS - 1}.")
+    for i, (a, b) in enumerate(pairwise(result)):
+        if not a < b:
+            raise ValueError(f"edges[{i + 1}] = {tidy(b)} is not above edges[{i}] = {tidy(a)}; sort them.")
+    return result

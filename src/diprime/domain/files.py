@@ -1,0 +1,185 @@
+"""Domains as TOML and JSON, both ways, exactly."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from diprime.domain.features import Categorical, Feature, Numeric, short, tidy
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+
+
+Facts = tuple[Mapping[str, Feature], Feature, str | None]
+"""What a domain consists of: its features, its target, and the target's name if it has one."""
+
+
+def write_toml(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> str:
+    """Write a domain as `Domain.to_toml` does."""
+    content = write_dict(features, target, target_name)
+    tables = [(f"features.{_toml_key(name)}", feature) for name, feature in content["features"].items()]
+    tables.append(("target", content["target"]))
+    texts = []
+    for header, content in tables:
+        lines = [f"{key} = {_toml_value(value)}" for key, value in content.items()]
+        texts.append("\n".join([f"[{header}]", *lines]) + "\n")
+    return "\n".join(texts)
+
+
+def read_toml(text: str) -> Facts:
+    """Read what `write_toml` writes."""
+    if not isinstance(text, str):
+        raise TypeError(f"text is {short(text)}; give the content of a TOML file as a string.")
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"This is not valid TOML: {error}{_if_a_name(text)}") from None
+    return read_dict(content)
+
+
+def write_json(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> str:
+    """Write a domain as `Domain.to_json` does."""
+    return json.dumps(write_dict(features, target, target_name), ensure_ascii=False, indent=2)
+
+
+def read_json(text: str) -> Facts:
+    """Read what `write_json` writes."""
+    if not isinstance(text, str):
+        raise TypeError(f"text is {short(text)}; give the content of a JSON file as a string.")
+    try:
+        content = parse_json(text)
+    except ValueError as error:
+        raise ValueError(f"{error}{_if_a_name(text)}") from None
+    return read_dict(content)
+
+
+def _if_a_name(text: str) -> str:
+    """Return what to do if a text is the name of a file rather than its content."""
+    return "; give the content of the file, not its name." if text.endswith((".toml", ".json")) else ""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON in which no key occurs twice; whatever is wrong with it is a `ValueError`."""
+    try:
+        return json.loads(text, object_pairs_hook=_without_repetition)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"This is not valid JSON: {error}") from None
+
+
+def write_dict(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> dict[str, Any]:
+    """Write a domain as `Domain.to_dict` does."""
+    name = {} if target_name is None else {"name": _text(target_name, "target.name")}
+    return {
+        "features": {_text(n, "A feature name"): _to_plain(f, f"features.{n}") for n, f in features.items()},
+        "target": name | _to_plain(target, "target"),
+    }
+
+
+def read_dict(content: Any) -> Facts:
+    """Read what `write_dict` writes."""
+    _check_keys(content, "the file", {"features", "target"}, {"features", "target"})
+    if not isinstance(content["features"], dict) or not content["features"]:
+        raise ValueError("features is not a table of at least one feature; write for example [features.age].")
+    features = {name: _from_plain(f, f"features.{short(name)[1:-1]}") for name, f in content["features"].items()}
+    target, target_name = content["target"], None
+    if isinstance(target, dict) and "name" in target:
+        target_name = target["name"]
+        if not isinstance(target_name, str):
+            raise ValueError(f"target.name is {short(target_name)}; it should be the name of a column.")
+        target = {key: value for key, value in target.items() if key != "name"}
+    return features, _from_plain(target, "target"), target_name
+
+
+def _to_plain(feature: Feature, where: str) -> dict[str, Any]:
+    if isinstance(feature, Categorical):
+        for i, level in enumerate(feature.levels):
+            if type(level) not in (str, int, float, bool):
+                raise TypeError(
+                    f"{where}.levels[{i}] = {short(level)} is a {type(level).__name__}; only strings, integers, "
+                    "floats and Booleans can be written to a file."
+                )
+            if isinstance(level, str):
+                _text(level, f"{where}.levels[{i}]")
+        return {"kind": "categorical", "levels": list(feature.levels)}
+    content: dict[str, Any] = {"kind": "numeric"}
+    for name in ("low", "high"):
+        if getattr(feature, name) is not None:
+            content[name] = tidy(getattr(feature, name))
+    if feature.edges is not None:
+        content["edges"] = [tidy(e) for e in feature.edges]
+    if feature.scale != "linear":
+        content["scale"] = feature.scale
+    return content
+
+
+def _text(value: str, where: str) -> str:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise TypeError(f"{where} = {value!a} is not valid Unicode and cannot be written to a file.") from None
+    return value
+
+
+def _toml_key(name: str) -> str:
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else _toml_value(_text(name, "A feature name"))
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        parts = [_toml_value(v) for v in value]
+        line = f"[{', '.join(parts)}]"
+        return line if len(line) <= 100 else "[\n" + "".join(f"    {p},\n" for p in parts) + "]"
+    if isinstance(value, str):
+        # JSON's escapes are TOML's, but for DEL, which TOML wants escaped too.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"the key {short(key)} occurs twice in one object.")
+        result[key] = value
+    return result
+
+
+def _check_keys(content: Any, where: str, allowed: set[str], needed: set[str]) -> None:
+    if not isinstance(content, dict):
+        raise ValueError(f"{where} is {short(content)}; it should be a table with {', '.join(sorted(needed))}.")
+    for key in content:
+        if key not in allowed:
+            raise ValueError(f"{where} has the unknown key {short(key)}; use {', '.join(sorted(allowed))}.")
+    for key in sorted(needed):
+        if key not in content:
+            raise ValueError(f"{where} lacks {key}; it should have {', '.join(sorted(needed))}.")
+
+
+def _from_plain(content: Any, where: str) -> Feature:
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind == "categorical":
+        _check_keys(content, where, {"kind", "levels"}, {"kind", "levels"})
+        levels = content["levels"]
+        if not isinstance(levels, list):
+            raise ValueError(f"{where}.levels is {short(levels)}; it should be a list.")
+        for i, level in enumerate(levels):
+            if type(level) not in (str, int, float, bool):
+                raise ValueError(f"{where}.levels[{i}] is {short(level)}; use strings, numbers, true or false.")
+    elif kind == "numeric":
+        _check_keys(content, where, {"kind", "low", "high", "scale", "edges"}, {"kind"})
+    else:
+        _check_keys(content, where, {"kind", "low", "high", "scale", "edges", "levels"}, {"kind"})
+        raise ValueError(f"{where}.kind is {short(kind)}; use 'numeric' or 'categorical'.")
+    arguments = {key: value for key, value in content.items() if key != "kind"}
+    try:
+        return Categorical(**arguments) if kind == "categorical" else Numeric(**arguments)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{where}: {error}") from None

@@ -1,0 +1,123 @@
+"""A domain's features and target, read from the data. What comes out tells about them: nothing here is private."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any, Literal
+
+import numpy as np
+
+from diprime.domain.features import Categorical, Feature, Numeric, short
+from diprime.domain.tables import Array, Column, is_missing, python_value, read_table, read_target, spans
+
+_WIDEST = 8e307  # half the largest range that float64 can subtract
+
+
+def infer(X: Any, y: Any, task: Literal["classification", "regression"]) -> tuple[dict[str, Feature], Feature]:
+    """Return the features and the target that `Domain.infer` makes a domain of."""
+    if task not in ("classification", "regression"):
+        raise ValueError(f"task = {short(task)} is unknown; use 'classification' or 'regression'.")
+    table = read_table(X)
+    shape = (table.n_rows, table.n_columns)
+    for count, what in zip(shape, ("sample", "feature"), strict=True):
+        if not count:
+            raise ValueError(f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+    target = read_target(y)
+    if target.n_rows != table.n_rows:
+        counts = [table.n_rows, target.n_rows]
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {counts}.")
+    names = table.names or [f"x{j}" for j in range(table.n_columns)]
+    features = {name: _infer_feature(table.column(j)) for j, name in enumerate(names)}
+    return features, _infer_classes(target) if task == "classification" else _infer_range(target)
+
+
+def _infer_feature(column: Column) -> Feature:
+    if column.boolean:
+        return Categorical([False, True])
+    if column.declared and column.labels is not None:
+        return Categorical(column.labels or [""])
+    if column.kind == "number" or (column.kind == "object" and _holds_numbers(column)):
+        return _numeric_over(_finite_only(column.floats(a, b)) for a, b in spans(0, column.n_rows))
+    return Categorical(_distinct(column) or [""])
+
+
+def _infer_classes(column: Column) -> Categorical:
+    for a, b in spans(0, column.n_rows):
+        if column.kind == "number":
+            _checked_finite(column.floats(a, b))
+            continue
+        values = [v for v in column.values(a, b) if type(v) is not str]
+        if any(map(is_missing, values)):
+            raise ValueError("Input y contains NaN or another missing value; leave those rows out.")
+        _checked_finite(np.array([v for v in values if isinstance(v, (float, np.floating))], dtype=np.float64))
+    if column.declared and column.labels:
+        return Categorical(column.labels)
+    classes = _distinct(column)
+    if not classes:
+        raise ValueError("Input y contains no hashable value; give class labels that are strings or numbers.")
+    return Categorical(classes)
+
+
+def _infer_range(column: Column) -> Numeric:
+    column.check_numeric("y")
+    return _numeric_over(_checked_finite(column.floats(a, b)) for a, b in spans(0, column.n_rows))
+
+
+def _holds_numbers(column: Column) -> bool:
+    """Tell whether a column of objects has nothing but numbers and missing values."""
+    numbers = (int, float, np.integer, np.floating, Decimal)
+    for a, b in spans(0, column.n_rows):
+        for v in column.values(a, b):
+            if isinstance(v, bool) or not (isinstance(v, numbers) or is_missing(v)):
+                return False
+    return True
+
+
+def _finite_only(values: Array) -> Array:
+    if math.isfinite(values.max()) and math.isfinite(values.min()):  # mostly so, and then nothing is copied
+        return values
+    return np.asarray(values[np.isfinite(values)])
+
+
+def _checked_finite(values: Array) -> Array:
+    if np.isnan(values).any():
+        raise ValueError("Input y contains NaN, or values that are not numbers; leave those rows out.")
+    if np.isinf(values).any():
+        raise ValueError("Input y contains infinity or a value too large for float64; leave those rows out.")
+    return values
+
+
+def _numeric_over(blocks: Iterable[Array]) -> Numeric:
+    """Make a range that `Numeric` accepts of the observed one: not empty, not a point, not wider than float64."""
+    low, high = math.inf, -math.inf
+    for values in blocks:
+        low = min(low, float(values.min(initial=math.inf)))
+        high = max(high, float(values.max(initial=-math.inf)))
+    if low > high:
+        return Numeric(0, 1)
+    low, high = (min(max(bound, -_WIDEST), _WIDEST) for bound in (low, high))
+    if high - low < 1e-300:
+        half = max(1.0, abs(low)) / 2
+        low, high = max(low - half, -_WIDEST), min(high + half, _WIDEST)
+    return Numeric(low, high)
+
+
+def _distinct(column: Column) -> list[Any]:
+    """Return the hashable values that occur, sorted where they can be, else in order of appearance."""
+    seen: dict[Any, None] = {}
+    for a, b in spans(0, column.n_rows):
+        values: Iterable[Any] = column.values(a, b)
+        if column.kind == "number":
+            values = dict.fromkeys(values)  # hashable all of them
+        for value in values:
+            if not is_missing(value):
+                try:
+                    seen.setdefault(python_value(value))
+                except Exception:  # unhashable: it will be "other"
+                    continue
+    try:
+        return sorted(seen)
+    except Exception:
+        return list(seen)

@@ -1,0 +1,126 @@
+"""How a target becomes integers that add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Bins = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """For each node a part of a numeric target's range, in its integer units: what lies outside counts as its end.
+
+    Attributes
+    ----------
+    low, high : arrays of shape (n_nodes,)
+        Its ends, ``low < high``.
+    """
+
+    low: npt.NDArray[np.int64]
+    high: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def widened(self, by: npt.NDArray[np.int64], units: int) -> Windows:
+        """Return windows that are wider on both sides, as far as the target's range goes."""
+        return Windows(np.maximum(self.low - by, 0), np.minimum(self.high + by, units))
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What every encoded target adds to its bins: public tables, one entry for each value of the target.
+
+    Attributes
+    ----------
+    columns : array of shape (n_targets,)
+        The column that a target adds to.
+    amounts : array of shape (n_windows, n_targets)
+        One row and a value, as bins hold them, for each window that the target may be seen through.
+    """
+
+    columns: npt.NDArray[np.uint16]
+    amounts: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class TargetLayout:
+    """How a target becomes integers: every record contributes a vector of ``n_outputs`` entries that sum to ``units``.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Entries of a record's vector: the classes, or two for a number (v and units - v).
+    units : int
+        What the entries of one record add up to: 1 for classes, a power of two for numbers.
+    shift : int
+        Bits of a bin that hold the sum of values; the count of rows is above them.
+    """
+
+    n_outputs: int
+    units: int
+    shift: int
+
+    @classmethod
+    def of_classes(cls, n_classes: int) -> TargetLayout:
+        """Return the layout of a class: one-hot."""
+        if n_classes > 1000:
+            raise ValueError(f"The target has {n_classes} classes; at most 1000 are supported.")
+        return cls(n_classes, 1, 32)
+
+    @classmethod
+    def of_number(cls, units: int) -> TargetLayout:
+        """Return the layout of a number in [0, units]: the two-class point (units - v, v)."""
+        return cls(2, units, 26 + units.bit_length() - 1)
+
+    @property
+    def n_columns(self) -> int:
+        """Bins a cell needs: one where a vector of two entries follows from the count and one of them."""
+        return 1 if self.n_outputs <= 2 else self.n_outputs
+
+    @property
+    def column_weight(self) -> float:
+        """Weight of a column's S² in the sum of squared errors ½·Σ‖t - t̄‖²: both entries of two vary alike."""
+        return 1.0 if self.n_outputs <= 2 else 0.5
+
+    @property
+    def most_rows(self) -> int:
+        """Rows that a bin can count."""
+        return (1 << min(31, 64 - self.shift)) - 1
+
+    @property
+    def n_targets(self) -> int:
+        """How many values an encoded target may have."""
+        return self.n_outputs if self.units == 1 else self.units + 1
+
+    @property
+    def whole(self) -> Windows:
+        """The window of a numeric target that leaves it as it is."""
+        return Windows(np.array([0]), np.array([self.units]))
+
+    def contributions(self, windows: Windows) -> Contributions:
+        """Return what targets add; numbers are first brought from a window to the whole range, classes never are."""
+        targets = np.arange(self.n_targets)
+        columns = np.zeros_like(targets)
+        if self.units > 1:
+            width = (windows.high - windows.low)[:, None]
+            places = np.clip(targets - windows.low[:, None], 0, width)
+            values = (2 * places * self.units + width) // (2 * width)  # rounded
+        elif self.n_columns > 1:
+            columns, values = targets, np.ones((len(windows), self.n_targets), dtype=np.int64)
+        else:
+            values = np.tile(targets, (len(windows), 1))
+        amounts = (np.uint64(1) << np.uint64(self.shift)) + values.astype(np.uint64)
+        return Contributions(columns.astype(np.uint16), amounts)
+
+    def vectors(self, bins: Bins) -> npt.NDArray[np.int64]:
+        """Return the sums of the records' vectors from bins whose last axis is the columns."""
+        sums = (bins & np.uint64((1 << self.shift) - 1)).astype(np.int64)
+        if self.n_columns > 1:
+            return np.asarray(sums)
+        rest = (bins >> np.uint64(self.shift)).astype(np.int64) * self.units - sums
+        return np.asarray(np.concatenate([rest, sums], axis=-1)[..., : self.n_outputs])

@@ -1,0 +1,1 @@
+"""Engines hold the private rows and answer with sums."""

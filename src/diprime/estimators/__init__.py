@@ -1,0 +1,1 @@
+"""The scikit-learn face: parameters in, a fitted forest and its ledger out."""

@@ -1,0 +1,241 @@
+"""What every private estimator shares: the domain, the reading of records, the ledger and its warnings."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from diprime._util.threads import resolve_n_jobs
+from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric, RowReader
+from diprime.domain.batches import encode_batches
+from diprime.domain.encoding import Rows
+from diprime.domain.target_layout import TargetLayout
+from diprime.model.files import Task
+from diprime.privacy.ledger import Ledger, PrivacyWarning
+from diprime.privacy.randomness import RandomSource
+
+_Model = TypeVar("_Model", bound="PrivateEstimator")
+
+
+def check_integer(name: str, value: object, low: int, high: int, *, also: str = "") -> int:
+    """Return a parameter that is an integer from low to high."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
+        raise ValueError(f"{name} must be {also}an integer from {low} to {high}, got {value!r}.")
+    return int(value)
+
+
+def check_choice(name: str, value: object, choices: Sequence[object]) -> Any:
+    """Return the one of the choices that a parameter is, type included."""
+    if isinstance(value, np.generic):  # as a grid search over an array of values gives them
+        value = value.item()
+    if not any(type(value) is type(c) and value == c for c in choices):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    return value
+
+
+def target_layout(domain: Domain) -> TargetLayout:
+    """Return how the domain's target becomes integers."""
+    if isinstance(domain.target, Categorical):
+        return TargetLayout.of_classes(len(domain.target.levels))
+    return TargetLayout.of_number(TARGET_UNITS)
+
+
+def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
+    """Return the order of the domain's classes, and the classes in it, sorted where they can be.
+
+    They are an array of their own type, or of objects where they have no common one.
+    """
+    levels: Sequence[Any] = domain.target.levels  # type: ignore[union-attr]
+    try:
+        order = sorted(range(len(levels)), key=levels.__getitem__)
+    except TypeError:  # classes of types that do not compare stay in the domain's order
+        order = list(range(len(levels)))
+    classes = [levels[i] for i in order]
+    kinds = {bool if isinstance(v, bool) else numbers.Real if isinstance(v, numbers.Real) else type(v) for v in classes}
+    if len(kinds) == 1 and kinds <= {bool, numbers.Real, str}:
+        return order, np.array(classes)
+    objects = np.empty(len(classes), dtype=object)
+    objects[:] = classes
+    return order, objects
+
+
+class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    """What all private estimators share: the domain, the reading of records, the ledger; not how they learn.
+
+    A subclass has the parameters ``epsilon``, ``domain``, ``n_jobs`` and ``random_state``, and the two methods that
+    :meth:`_fit` calls.
+    """
+
+    _task: Task
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.target_tags.required = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    @abstractmethod
+    def _check_settings(self, n_features: int) -> Any:
+        """Return the checked parameters, with an exact ``epsilon`` and the ``accounting`` of the ledger."""
+
+    @abstractmethod
+    def _learn(
+        self,
+        rows: Rows,
+        target: npt.NDArray[np.int32],
+        domain: Domain,
+        settings: Any,
+        ledger: Ledger,
+        source: RandomSource,
+    ) -> Any:
+        """Spend the budget, each release after its charge, and return the forest."""
+
+    # -- input ---------------------------------------------------------------------------------------------------------
+
+    def _resolve_domain(self, X: Any, y: Any) -> Domain:
+        if self.domain is None:
+            raise ValueError(
+                f"{type(self).__name__} needs to know what is public about the data: pass "
+                "domain=Domain({'age': Numeric(17, 90), …}, target=…), or domain='infer' to read it from the data, "
+                "which is not private."
+            )
+        if isinstance(self.domain, str) and self.domain == "infer":
+            domain = Domain.infer(X, y, self._task)
+            if isinstance(domain.target, Categorical) and any(
+                isinstance(level, float) and not level.is_integer() for level in domain.target.levels
+            ):
+                raise ValueError("Unknown label type: y is continuous; give classes, or list them in a Domain.")
+            return domain
+        if not isinstance(self.domain, Domain):
+            raise TypeError(
+                f"domain must be a Domain or 'infer', got a {type(self.domain).__name__}; "
+                "write Domain({'age': Numeric(17, 90), …}, target=…)."
+            )
+        wanted = Categorical if self._task == "classification" else Numeric
+        if not isinstance(self.domain.target, wanted):
+            raise ValueError(
+                f"{type(self).__name__} needs a domain whose target is {wanted.__name__}(…), "
+                f"got {type(self.domain.target).__name__}(…)."
+            )
+        return self.domain
+
+    def _name_columns(self, X: Any, domain: Domain, *, reset: bool) -> None:
+        """Let scikit-learn record or compare the number and the names of the columns, put in the domain's order."""
+        columns: Any = np.empty((0, domain.n_features))
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame):  # no row is needed to compare names
+            names = domain.names if set(frame.columns) == set(domain.names) else []  # pandas has other names than text
+            columns = (frame.head(0).select(*names) if names else frame.head(0)).to_native()
+        validate_data(self, columns, reset=reset, skip_check_array=True)
+
+    # -- fit -----------------------------------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any, refused: dict[str, Any]) -> None:
+        for name, value in refused.items():
+            if name != "sample_weight":
+                raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}")
+            if value is not None:
+                raise ValueError(
+                    f"{type(self).__name__} does not take sample_weight: the noise is calibrated to one record "
+                    "counting once, and a weight would break the guarantee of its epsilon."
+                )
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+            message = "A column-vector y was passed when a 1d array was expected; give for example y.ravel()."
+            warnings.warn(message, DataConversionWarning, stacklevel=3)
+        domain = self._resolve_domain(X, y)
+        settings = self._check_settings(domain.n_features)
+        rows = domain.reader(X)
+        target = domain.encode_target(y, n_threads=resolve_n_jobs(self.n_jobs))
+        if len(target) != rows.n_rows:
+            sizes = [rows.n_rows, len(target)]
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
+        self._fit_encoded(rows, target, domain, settings, stacklevel=4)
+        self._name_columns(X, domain, reset=True)
+
+    def fit_batches(self: _Model, batches: Iterable[tuple[Any, Any]]) -> _Model:
+        """Learn a forest from data that need not fit in memory, say from a file that is read piece by piece.
+
+        The model is the one that `fit` learns from all batches together. Each batch is turned into codes, one byte for
+        each value, as it arrives; the fit then takes about twice that, and the batches themselves can go.
+
+        Parameters
+        ----------
+        batches : iterable of pairs (X, y)
+            Records and targets, as `fit` takes them; a generator is read once. The domain must be given.
+
+        Returns
+        -------
+        self : estimator
+            The same, fitted.
+        """
+        if isinstance(self.domain, str):
+            raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
+        domain = self._resolve_domain(None, None)
+        settings = self._check_settings(domain.n_features)
+        self._name_columns(None, domain, reset=True)
+
+        def with_named_columns() -> Iterator[tuple[Any, Any]]:
+            for i, (X, y) in enumerate(batches):
+                self._name_columns(X, domain, reset=i == 0)
+                yield X, y
+
+        rows, target = encode_batches(with_named_columns(), domain, resolve_n_jobs(self.n_jobs))
+        self._fit_encoded(rows, target, domain, settings, stacklevel=3)
+        return self
+
+    def _fit_encoded(
+        self, rows: Rows, target: npt.NDArray[np.int32], domain: Domain, settings: Any, *, stacklevel: int
+    ) -> None:
+        """Learn from records that are integers already; whatever is released goes through here."""
+        ledger = Ledger(settings.epsilon, settings.accounting)
+        if self.domain is not domain:
+            ledger.waive("the domain was inferred from the data, so it tells ranges and levels of single records.")
+        if self.random_state is not None:
+            ledger.waive("random_state was set, so whoever knows it can take the noise off the model.")
+        source = RandomSource(self.random_state)
+        for reason in ledger.waivers:
+            warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=stacklevel)
+        if settings.accounting == "paper":
+            message = (
+                "This fit is not private: accounting='paper' counts less than is spent; it is for comparison with the "
+                "paper's numbers only."
+            )
+            warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
+        forest = self._learn(rows, target, domain, settings, ledger, source)
+        if ledger.total != ledger.epsilon:
+            raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
+        self._set_fitted(domain, ledger, forest)
+
+    def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Any) -> None:
+        self.domain_ = domain
+        self.privacy_ = ledger
+        self.forest_ = forest
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def _reader(self, X: Any) -> RowReader:
+        check_is_fitted(self)
+        domain = self.domain_
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != domain.n_features:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {domain.n_features} features "
+                "as input."
+            )
+        rows = domain.reader(X)
+        self._name_columns(X, domain, reset=False)
+        return rows

@@ -1,0 +1,1 @@
+"""A fitted model: what was released, and nothing else."""

@@ -1,0 +1,250 @@
+"""Fitted models as files: JSON for what people read, flat arrays for the trees, and a checksum. No code, no pickle.
+
+A file is, in this order and for every version of the format:
+
+* eight bytes, ``DIPRIME`` and a zero;
+* the length of the header, an unsigned little-endian integer of eight bytes;
+* the header, a JSON object in UTF-8; ``format`` is its version;
+* the body, as that version of the format has it;
+* the SHA-256 of everything before, 32 bytes.
+
+Version 1 has ``format``, ``diprime`` (the version of the library that wrote it), ``task``, ``parameters``, ``domain``,
+``domain_inferred``, ``columns_named``, ``ledger`` and ``depths`` (of the trees) in its header. Its body is the arrays
+of `diprime.Forest` one after the other, little-endian and C-ordered: ``features`` (int32), ``masks`` (32 bytes each),
+``values`` and ``counts`` (float64). Their lengths follow from the depths and the target.
+
+The checksum finds accidents. Nothing finds malice: whoever makes a file can write any ledger into it. But no file,
+whatever it holds, makes the reader do anything but return a sound model or raise one `ModelFileError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime._util.atomic_file import whole_file
+from diprime._util.version import __version__
+from diprime.domain import Categorical, Domain
+from diprime.domain.features import bounds
+from diprime.domain.files import parse_json
+from diprime.model.forest import Forest
+from diprime.model.noise import LEAF_SUMS
+from diprime.privacy.ledger import Ledger
+
+Task = Literal["classification", "regression"]
+FORMAT = 1
+MAGIC = b"DIPRIME\0"
+MOST_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
+MOST_TREES = 1 << 20
+
+_LENGTH = 8
+_CHECKSUM = 32
+_Result = TypeVar("_Result")
+
+
+class ModelFileError(ValueError):
+    """A file that is not a model, or not a sound one."""
+
+
+@dataclass(frozen=True)
+class ModelContent:
+    """What a model file holds: everything that a fitted estimator does, but for settings of one machine and seeds.
+
+    Attributes
+    ----------
+    task : {"classification", "regression"}
+        Which estimator it is.
+    parameters : dict
+        Parameters of its constructor, as plain data.
+    domain : Domain
+        The domain of the fit.
+    domain_inferred : bool
+        Whether the domain was read from the data.
+    columns_named : bool
+        Whether the fit saw names of columns.
+    ledger : Ledger
+        What was spent.
+    forest : Forest
+        The released trees.
+    """
+
+    task: Task
+    parameters: dict[str, Any]
+    domain: Domain
+    domain_inferred: bool
+    columns_named: bool
+    ledger: Ledger
+    forest: Forest
+
+
+def save_content(content: ModelContent, path: str | os.PathLike[str]) -> None:
+    """Write a model file, whole or not at all."""
+    data = to_bytes(content)
+    from_bytes(data)  # what could not be read again is not written
+    with whole_file(path) as file:
+        file.write(data)
+
+
+def load_content(path: str | os.PathLike[str]) -> ModelContent:
+    """Read a model file; whatever is wrong with what it holds is a `ModelFileError` that names it."""
+    place = Path(path)
+    status = place.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelFileError(f"{place} is not a file.")
+    if status.st_size > MOST_BYTES:
+        raise ModelFileError(f"{place} is larger than any model file.")
+    try:
+        return from_bytes(place.read_bytes())
+    except ModelFileError as error:
+        raise ModelFileError(f"{place} {error}") from None
+
+
+def to_bytes(content: ModelContent) -> bytes:
+    """Return the content of a model file in the newest format."""
+    forest = content.forest
+    header = {
+        "format": FORMAT,
+        "diprime": __version__,
+        "task": content.task,
+        "parameters": content.parameters,
+        "domain": content.domain.to_dict(),
+        "domain_inferred": content.domain_inferred,
+        "columns_named": content.columns_named,
+        "ledger": content.ledger.to_dict(),
+        "depths": forest.depths.tolist(),
+    }
+    text = json.dumps(header, ensure_ascii=False).encode()
+    arrays = (
+        forest.features.astype("<i4"),
+        forest.masks.astype("u1"),
+        forest.values.astype("<f8"),
+        forest.counts.astype("<f8"),
+    )
+    parts = [MAGIC, len(text).to_bytes(_LENGTH, "little"), text, *(array.tobytes() for array in arrays)]
+    data = b"".join(parts)
+    return data + hashlib.sha256(data).digest()
+
+
+def from_bytes(data: bytes) -> ModelContent:
+    """Read the content of a model file in any format; errors begin with a verb, for the file's name to go before."""
+    if data[: len(MAGIC)] != MAGIC:
+        raise ModelFileError("is not a diprime model; give a file that model.save() or 'diprime fit' has written.")
+    start = len(MAGIC) + _LENGTH
+    stop = len(data) - _CHECKSUM
+    view = memoryview(data)  # whose parts are no copies
+    if stop < start or hashlib.sha256(view[:stop]).digest() != view[stop:]:
+        raise ModelFileError("is incomplete or damaged: its checksum is not that of its content; copy it again.")
+    body = start + int.from_bytes(data[len(MAGIC) : start], "little")
+    if body > stop:
+        raise ModelFileError("is not a sound model: its header is longer than the file.")
+    try:
+        header = parse_json(data[start:body])
+        version = header.get("format") if isinstance(header, dict) else None
+        if type(version) is not int or version < 1:
+            raise ValueError("it does not say which format it has.")
+        if version > FORMAT:
+            raise ModelFileError(
+                f"has format {version}, and this version of diprime, {__version__}, reads formats up to {FORMAT}; "
+                "install a newer one."
+            )
+        return _READERS[version](header, view[body:stop])
+    except ModelFileError:
+        raise
+    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise ModelFileError(f"is not a sound model: {error}") from None
+
+
+def _read_format_1(header: dict[str, Any], body: memoryview) -> ModelContent:
+    """Read the header and the body of format 1."""
+    expected = {
+        "format": int,
+        "diprime": str,
+        "task": str,
+        "parameters": dict,
+        "domain": dict,
+        "domain_inferred": bool,
+        "columns_named": bool,
+        "ledger": dict,
+        "depths": list,
+    }
+    for name, kind in expected.items():
+        if type(header.get(name)) is not kind:
+            raise ValueError(f"{name} is missing from its header, or of the wrong type.")
+    unknown = header.keys() - expected.keys()
+    if unknown:
+        raise ValueError(f"its header has {len(unknown)} unknown entries.")
+    domain = _within("domain", Domain.from_dict, header["domain"])
+    of_classes = isinstance(domain.target, Categorical)
+    if header["task"] != ("classification" if of_classes else "regression"):
+        raise ValueError("its task is not that of its target.")
+    if isinstance(domain.target, Categorical):
+        n_outputs, low, high = len(domain.target.levels), 0.0, 1.0
+    else:
+        n_outputs, (low, high) = 1, bounds(domain.target)
+    forest = _read_forest(header["depths"], body, n_outputs)
+    forest.check(domain, low, high)
+    return ModelContent(
+        "classification" if of_classes else "regression",
+        header["parameters"],
+        domain,
+        header["domain_inferred"],
+        header["columns_named"],
+        _within("ledger", _read_ledger, header["ledger"]),
+        forest,
+    )
+
+
+def _read_ledger(content: Any) -> Ledger:
+    ledger = Ledger.from_dict(content)
+    unread = [ledger]
+    while unread:
+        part = unread.pop()
+        unread += part.merged
+        if not part.merged and not any(charge.what == LEAF_SUMS and charge.epsilon > 0 for charge in part.charges):
+            raise ValueError("it does not say what the leaves cost.")
+    return ledger
+
+
+_READERS: dict[int, Callable[[dict[str, Any], memoryview], ModelContent]] = {1: _read_format_1}
+
+
+def _within(where: str, read: Callable[[Any], _Result], content: Any) -> _Result:
+    try:
+        return read(content)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"its {where} cannot be read: {error}") from None
+
+
+def _read_forest(depths: list[Any], body: memoryview, n_outputs: int) -> Forest:
+    """Cut the body into arrays, after comparing its length with what the depths say."""
+    if not 1 <= len(depths) <= MOST_TREES:
+        raise ValueError("it has no trees, or impossibly many.")
+    if not all(type(depth) is int and 1 <= depth <= Forest.MOST_DEPTH for depth in depths):
+        raise ValueError(f"the depths of its trees are not integers from 1 to {Forest.MOST_DEPTH}.")
+    n_leaves = sum(1 << depth for depth in depths)
+    n_splits = n_leaves - len(depths)
+    shapes: list[tuple[str, tuple[int, ...]]] = [
+        ("<i4", (n_splits,)),
+        ("u1", (n_splits, 32)),
+        ("<f8", (n_leaves, n_outputs)),
+        ("<f8", (n_leaves,)),
+    ]
+    sizes = [np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object)) for dtype, shape in shapes]
+    if sum(sizes) != len(body):
+        raise ValueError("its arrays are not as long as its header says.")
+    arrays: list[npt.NDArray[Any]] = []
+    offset = 0
+    for (dtype, shape), size in zip(shapes, sizes, strict=True):
+        array = np.frombuffer(body[offset : offset + size], dtype=dtype).reshape(shape)
+        arrays.append(array.astype(np.dtype(dtype).newbyteorder("=")))
+        offset += size
+    return Forest(np.array(depths, dtype=np.int64), *arrays)

@@ -1,0 +1,1 @@
+"""Fitted models for people and for other programs."""

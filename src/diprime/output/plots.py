@@ -1,0 +1,224 @@
+"""Plots of fitted models, from released numbers only; each takes matplotlib axes and returns them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from diprime.model.tree_view import Tree, fitted_forest, read_tree, shortened
+from diprime.privacy.ledger import Ledger
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LONGEST_LINE = 26
+
+
+def _axes(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axes:
+    """Return the given axes, or new ones of a size in inches."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise ImportError("Plotting needs matplotlib: run pip install 'diprime[plot]'.") from None
+    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def plot_budget(model: Any, ax: Axes | None = None) -> Axes:
+    """Draw how epsilon was spent: one bar for the fit, or for each of the fits that were merged.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Its ledger, ``privacy_``, is drawn. A ledger that is no guarantee says so in red.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from diprime import DiPriMeRegressor, Domain, Numeric
+    >>> X = np.random.default_rng(0).uniform(0, 10, size=(1000, 1))
+    >>> domain = Domain({"age": Numeric(0, 10)}, target=Numeric(0, 10))
+    >>> model = DiPriMeRegressor(1.0, domain).fit(X, X[:, 0])
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> plot_budget(model).get_title()
+    'Privacy budget: ε = 1'
+    """
+    ledger: Ledger = model.privacy_
+    fits = _fits(ledger)
+    ax = _axes(ax, height=1.6 + 0.6 * len(fits))
+    title = f"Privacy budget: ε = {float(ledger.total):.6g}"
+    if ledger.is_private:
+        ax.set_title(title)
+    else:
+        ax.set_title(f"{title}, NOT PRIVATE", color="firebrick", fontweight="bold")
+    ax.set_xlabel("ε")
+    if ledger.total == math.inf:
+        ax.text(0.5, 0.5, "no noise, no budget", transform=ax.transAxes, ha="center")
+        ax.set_yticks([])
+        return ax
+    groups = list(dict.fromkeys(charge.group for fit in fits for charge in fit.charges))
+    ends = np.zeros(len(fits))
+    for group in groups:
+        spent = np.array([sum(float(c.total) for c in fit.charges if c.group == group) for fit in fits])
+        ax.barh(range(len(fits)), spent, left=ends, height=0.6, label=group, edgecolor="white")
+        ends += spent
+    ax.set_yticks(range(len(fits)), [f"model {i + 1}" for i in range(len(fits))] if len(fits) > 1 else ["fit"])
+    ax.invert_yaxis()
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=len(groups), frameon=False)
+    return ax
+
+
+def _fits(ledger: Ledger) -> list[Ledger]:
+    """Return the ledgers of the fits that were merged, or the ledger itself."""
+    return [fit for part in ledger.merged for fit in _fits(part)] if ledger.merged else [ledger]
+
+
+def plot_importances(model: Any, ax: Axes | None = None, *, most: int = 20) -> Axes:
+    """Draw the importances of the features, the largest first.
+
+    Parameters
+    ----------
+    model : DiPriMeClassifier or DiPriMeRegressor
+        The fitted model.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure if not given.
+    most : int, default=20
+        How many features to draw.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        What was drawn on.
+    """
+    fitted_forest(model)
+    shares = model.feature_importances_
+    order = np.argsort(-shares, kind="stable")[:most]
+    ax = _axes(ax, height=1 + 0.3 * len(order))
+    ax.barh(range(len(order)), shares[order])
+    ax.set_yticks(range(len(order)), [shortened(model.domain_.names[j]) for j in order])
+    ax.invert_yaxis()
+    ax.set_xlabel("importance")
+    return ax
+
+
+def plot_tree(model: Any, tree: int = 0, ax: Axes | None = None, *, max_depth: int = 3) -> Axes:
+    """Draw the upper levels of a tree, from left to right: conditions, estimates and records, with their noise.
+
+    Parameters
+    ----------
+    model : DiPriMeClassifier or DiPriMeRegressor
+        The fitted model.
+    tree : int, default=0
+        Which of its trees.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure if not given.
+    max_depth : int, default=3
+        How many levels of splits to draw.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        What was drawn on.
+    """
+    drawn = read_tree(model, tree, max_depth)
+    ax = _axes(ax, 2.6 * (drawn.depth + 1), 0.7 * 2**drawn.depth + 0.5)
+    classes = [str(c) for c in model.classes_.tolist()] if hasattr(model, "classes_") else None
+    places = [
+        ((level + 0.5) / (drawn.depth + 1), 1 - (i + 0.5) / 2**level)
+        for level in range(drawn.depth + 1)
+        for i in range(2**level)
+    ]
+    for node, (x, y) in enumerate(places):
+        if node:
+            above = places[(node - 1) // 2]
+            ax.plot([above[0], x], [above[1], y], color="grey", linewidth=1, zorder=1)
+        box = {"boxstyle": "round", "facecolor": "white", "edgecolor": "grey"}
+        ax.text(x, y, _node_text(drawn, node, classes), ha="center", va="center", fontsize="small", bbox=box, zorder=2)
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    ax.set_axis_off()
+    return ax
+
+
+def _node_text(tree: Tree, node: int, classes: Sequence[str] | None) -> str:
+    values, noise = tree.values[node], tree.value_noise[node]
+    if classes is None:
+        estimate = f"{values[0]:.4g} ± {_few_digits(noise)}"
+    else:
+        best = int(values.argmax())
+        estimate = f"{_line(classes[best])}: {values[best]:.1%} ± {noise:.1%}"
+    condition = [_line(tree.conditions[node])] if node else []
+    records = f"{tree.counts[node]:,.0f} ± {_few_digits(tree.count_noise[node])} records"
+    # A dollar sign would start a formula.
+    return "\n".join([*condition, estimate, records]).replace("$", r"\$")
+
+
+def _few_digits(noise: float) -> str:
+    return f"{noise:,.0f}" if noise >= 10 else f"{noise:.2g}"
+
+
+def _line(text: str) -> str:
+    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
+
+
+def plot_privacy_utility(
+    scores: Mapping[float, float | Sequence[float]],
+    ax: Axes | None = None,
+    *,
+    label: str | None = None,
+    metric: str = "score",
+) -> Axes:
+    """Draw scores against epsilon: the price of privacy. Draw several models by calling it again on the same axes.
+
+    Scores on private data cost privacy that no ledger sees: use data that may be looked at.
+
+    Parameters
+    ----------
+    scores : mapping of epsilon to a score or to several
+        Several are drawn as mean and standard deviation. The score at infinity is a dashed line.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure if not given.
+    label : str, optional
+        The name of the model, for the legend.
+    metric : str, default="score"
+        What the score is.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> ax = plot_privacy_utility({0.1: [0.61, 0.65], 1: [0.72, 0.74], float("inf"): 0.8}, metric="accuracy")
+    >>> ax.get_xscale(), ax.get_ylabel()
+    ('log', 'accuracy')
+    """
+    ax = _axes(ax)
+    epsilons = sorted(epsilon for epsilon in scores if epsilon != math.inf)
+    if not epsilons:
+        raise ValueError("scores has no finite epsilon; give for example {0.1: 0.6, 1: 0.7}.")
+    means = [np.mean(scores[epsilon]) for epsilon in epsilons]
+    spreads = [np.std(scores[epsilon]) for epsilon in epsilons]
+    line = ax.errorbar(epsilons, means, spreads, marker="o", capsize=3, label=label)
+    if math.inf in scores:
+        ax.axhline(float(np.mean(scores[math.inf])), linestyle="--", color=line[0].get_color())
+    ax.set_xscale("log")
+    ax.set_xlabel("ε (dashed: without privacy)" if math.inf in scores else "ε")
+    ax.set_ylabel(metric)
+    if label is not None:
+        ax.legend()
+    return ax

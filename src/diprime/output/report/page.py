@@ -1,0 +1,76 @@
+"""The page: sections in order, with its style and its script inside and a policy that lets nothing else in."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from diprime.model.tree_view import fitted_forest
+from diprime.output.report.html import tag, to_html
+from diprime.output.report.sections import cite, explorer, importances, ledger, model_card, promise, verdict
+
+
+def render(model: Any) -> str:
+    """Return a report of a fitted model: one HTML page that needs nothing else, neither files nor a network.
+
+    It says what is promised and why not more, and shows the ledger, the importances, the trees, the domain and how to
+    cite. It holds released numbers only: what the model holds, and nothing about the data besides.
+
+    Parameters
+    ----------
+    model : DiPriMeClassifier or DiPriMeRegressor
+        The fitted model.
+
+    Returns
+    -------
+    html : str
+        The page, to be written as UTF-8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from diprime import DiPriMeRegressor, Domain, Numeric
+    >>> X = np.random.default_rng(0).uniform(0, 10, size=(1000, 1))
+    >>> domain = Domain({"age": Numeric(0, 10)}, target=Numeric(0, 10))
+    >>> page = render(DiPriMeRegressor(1.0, domain).fit(X, X[:, 0]))
+    >>> page.startswith("<!doctype html>"), "https://" in page
+    (True, False)
+    """
+    fitted_forest(model)
+    style, script = (_asset(name) for name in ("style.css", "explore.js"))
+    # Only this style and this script run, by their hashes; no other element may load or send anything.
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:"
+    title = f"Privacy report of a {type(model).__name__}"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("link", rel="icon", href="data:,"),
+        tag("title", title),
+        tag("style", style),
+    )
+    main = tag(
+        "main",
+        verdict(model),
+        promise(model),
+        ledger(model),
+        importances(model),
+        explorer(model),
+        model_card(model),
+        cite(model),
+    )
+    page = to_html(tag("html", head, tag("body", main, tag("script", script)), lang="en"))
+    # Names may hold halves of characters, which no file can.
+    return "<!doctype html>\n" + page.encode("utf-8", "replace").decode("utf-8") + "\n"
+
+
+def _asset(name: str) -> str:
+    return files("diprime.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")

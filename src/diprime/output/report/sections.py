@@ -1,0 +1,385 @@
+"""The sections of the page, each from what the fitted model holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import diprime
+from diprime.domain import Categorical
+from diprime.domain.features import bounds
+from diprime.model.tree_view import Tree, feature_text, read_tree, shortened
+from diprime.output.report.html import Child, Element, json_script, table, tag
+from diprime.privacy.ledger import Ledger
+from diprime.privacy.measures import Epsilon
+
+MOST_BARS = 15
+MOST_NODES = 1 << 15
+DEEPEST_DRAWN = 12
+N_COLOURS = 6
+WEAK = 0.99
+WRITTEN_OUT = 14  # up to this ε, e^ε and its odds are numbers that mean something to people
+
+
+def verdict(model: Any) -> Element:
+    """Return the head of the page: private or not, and why not."""
+    ledger: Ledger = model.privacy_
+    if ledger.is_private:
+        heading = f"Private: ε = {_number(ledger.total)}, δ = 0"
+        summary: list[Element] = [
+            tag("p", "Every number in this model was released with noise that was paid for. Nothing was waived.")
+        ]
+    else:
+        heading = "Not private"
+        reasons = [tag("li", reason) for reason in ledger.objections]
+        summary = [
+            tag("p", "The promise below does not hold for this model:"),
+            tag("ul", *reasons, class_="waivers"),
+        ]
+    kicker = tag("p", f"Privacy report of a {type(model).__name__}, written by diprime {diprime.__version__}")
+    return tag("header", kicker, tag("h1", heading), *summary, class_="good" if ledger.is_private else "bad")
+
+
+def promise(model: Any) -> Element:
+    """Return the promise in plain words."""
+    ledger: Ledger = model.privacy_
+    if ledger.total == math.inf:
+        return _section(
+            "promise",
+            "The promise",
+            tag("p", "There is none: this model was fitted with ε = ∞, without any noise. Treat it as the data."),
+        )
+    epsilon = float(ledger.total)
+    sure = 1 / (1 + math.exp(-epsilon))
+    bet = None
+    if epsilon <= WRITTEN_OUT:
+        bet = tag(
+            "p",
+            "As a bet: someone who knows all other records, and for whom it is even odds whether a certain person's "
+            "record is among the data, cannot become more than ",
+            tag("strong", f"{_certainty(sure)} sure"),
+            f" that it is, nor less than {_certainty(1 - sure)}.",
+        )
+    conditional = None
+    if not ledger.is_private:
+        conditional = tag(
+            "p", "This is what would hold if nothing had been waived. It does not hold.", class_="bad note"
+        )
+    return _section(
+        "promise",
+        "The promise",
+        conditional,
+        tag(
+            "p",
+            "Had one record been left out of the data, or one more been in it, the same models could have come out, "
+            "with chances that differ little: no result would have become more than ",
+            tag("strong", _times(epsilon)),
+            f" (e^ε, ε = {_number(epsilon)}) as likely, or as unlikely. That bounds what anybody can learn about a "
+            "person from this model, whatever they know besides and whatever they compute from it.",
+        ),
+        bet,
+        tag("p", "This is a weak promise: hand the model on with care.", class_="bad note") if sure > WEAK else None,
+        table(
+            ["what changes", "ε", "no result more likely by more than"],
+            [
+                [what, _number(k * epsilon), _times(k * epsilon)]
+                for what, k in (
+                    ("one record is added or removed", 1),
+                    ("one record is replaced by another", 2),
+                    ("a person with five records is added or removed", 5),
+                )
+            ],
+            numeric={1, 2},
+        ),
+        tag("h3", "What is not promised"),
+        tag(
+            "ul",
+            tag(
+                "li",
+                "What is true of people in general may be learnt, and be applied to anyone, in the data or not.",
+            ),
+            tag(
+                "li", "The domain (names, ranges, levels, classes) is taken to be public knowledge, and is shown here."
+            ),
+            tag(
+                "li",
+                "What was published besides, such as test accuracy on private rows or parameters chosen by looking at "
+                "such scores, is not counted here; nor are the time and memory that the fit took.",
+            ),
+            tag("li", "Other releases about the same people add up with this one."),
+        ),
+    )
+
+
+def ledger(model: Any) -> Element:
+    """Return the ledger, as a chart and as a table."""
+    return _section("ledger", "The ledger", *_one_ledger(model.privacy_, "the whole fit"))
+
+
+def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
+    finite = ledger.total != math.inf
+    groups = list(dict.fromkeys(charge.group for charge in ledger.charges))
+    parts = [_budget_chart(ledger, groups, of_what)] if finite else []
+    rows: list[Sequence[Child]] = [
+        [
+            charge.what,
+            charge.mechanism,
+            charge.bound,
+            _number(charge.epsilon),
+            str(charge.times),
+            _number(charge.total),
+            _exact(charge.total),
+        ]
+        for charge in ledger.charges
+    ]
+    total = [tag("strong", text) for text in ("total", "", "", "", "", _number(ledger.total), _exact(ledger.total))]
+    parts.append(
+        table(["release", "mechanism", "bound", "ε", "times", "cost", "exactly"], [*rows, total], numeric={3, 4, 5, 6})
+    )
+    reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
+    parts += [tag("p", f"Composition: {reason}.", class_="note") for reason in reasons]
+    parts += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
+    parts += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
+    for i, part in enumerate(ledger.merged, 1):
+        name = f"model {i} of {len(ledger.merged)}"
+        parts += [tag("h3", name[0].upper() + name[1:]), *_one_ledger(part, name)]
+    return parts
+
+
+def _budget_chart(ledger: Ledger, groups: list[str], of_what: str) -> Element:
+    """Return one bar, cut into charges; percentages scale with the page."""
+    total = ledger.total
+    widths = [float(100 * charge.total / total) for charge in ledger.charges]
+    bars = []
+    for charge, width, end in zip(ledger.charges, widths, accumulate(widths), strict=True):
+        colour = groups.index(charge.group) % N_COLOURS
+        text = f"{charge.what}: ε = {_number(charge.total)}, {_percent(width / 100)}"
+        rectangle = tag("rect", tag("title", text), x=f"{end - width:.4f}%", width=f"{width:.4f}%", height="100%")
+        rectangle.set("class", f"fill-{colour}")
+        bars.append(rectangle)
+    spent = {g: sum(c.total for c in ledger.charges if c.group == g) for g in groups}
+    legend = [
+        tag(
+            "li",
+            tag("span", class_=f"swatch back-{i % N_COLOURS}"),
+            f"{g}: ε = {_number(spent[g])}, {_percent(float(spent[g] / total))}",
+        )
+        for i, g in enumerate(groups)
+    ]
+    label = f"How ε = {_number(total)} of {of_what} was spent"
+    return tag(
+        "figure",
+        tag("svg", *bars, class_="budget", role="img", aria_label=label),
+        tag("figcaption", tag("ul", *legend, class_="legend")),
+    )
+
+
+def importances(model: Any) -> Element:
+    """Return the importances, the largest first."""
+    shares = model.feature_importances_
+    order = sorted(range(len(shares)), key=lambda j: (-shares[j], j))
+    names = model.domain_.names
+    largest = max(float(shares.max()), 1e-12)
+    rows: list[Sequence[Child]] = []
+    for j in order:
+        bar = tag("rect", width=f"{100 * shares[j] / largest:.3f}%", height="100%", class_="fill-0")
+        rows.append([shortened(names[j]), tag("svg", bar, class_="bar", aria_hidden="true"), _percent(shares[j])])
+    head = ["feature", "", "importance"]
+    rest = rows[MOST_BARS:]
+    more = None
+    if rest:
+        more = tag("details", tag("summary", f"{len(rest)} more features"), table(head, rest, numeric={2}))
+    return _section(
+        "importances",
+        "What matters",
+        tag(
+            "p",
+            "How much the splits on each feature spread the estimates, as shares of one. They are computed from the "
+            "released leaves, so they carry the noise and cost nothing; small ones may be nothing but noise.",
+        ),
+        table(head, rows[:MOST_BARS], numeric={2}),
+        more,
+    )
+
+
+def explorer(model: Any) -> Element:
+    """Return the trees, to be opened node by node."""
+    trees, n_trees = _drawn_trees(model), model.forest_.n_trees
+    target = model.domain_.target
+    of_classes = isinstance(target, Categorical)
+    data = {
+        "classes": [shortened(str(c)) for c in model.classes_.tolist()] if of_classes else None,
+        "range": None if of_classes else list(bounds(target)),
+        "trees": [
+            {
+                "depth": tree.depth,
+                "below": tree.levels_below,
+                "weight": _rounded(weight),
+                "features": tree.features,
+                "conditions": tree.conditions,
+                "counts": [round(c, 1) for c in tree.counts.tolist()],
+                "countNoise": [_rounded(tree.count_noise[2**level - 1]) for level in range(tree.depth + 1)],
+                "values": [[_rounded(v) for v in row] for row in tree.values.tolist()],
+                "valueNoise": [_rounded(v) for v in tree.value_noise.tolist()],
+            }
+            for tree, weight in zip(trees, model.forest_.tree_weights.tolist(), strict=False)
+        ],
+    }
+    drawn = f"The {n_trees} trees" if n_trees > 1 else "The tree"
+    if len(trees) < n_trees:
+        drawn = f"The first {len(trees)} of {n_trees} trees, as many as this page can hold,"
+    return _section(
+        "trees",
+        "The trees",
+        tag(
+            "p",
+            f"{drawn} can be opened here: click a node, or move with the arrow keys and open with Enter. Numbers of "
+            "records are as released; ± is the standard deviation of their noise. After an estimate it is at most "
+            "about that: the noise of the node's own mean, before it is drawn towards its parent and, for numbers, "
+            "held to the window of the target that the ledger names.",
+        ),
+        tag(
+            "div",
+            tag("label", "Tree ", tag("select", id="tree-picker")),
+            tag("button", "Open all", type="button", id="open-all"),
+            tag("button", "Close all", type="button", id="close-all"),
+            class_="controls",
+        ),
+        tag(
+            "div",
+            tag("div", tag("ul", id="tree", role="tree", aria_label="Tree"), class_="scroll canvas"),
+            tag("aside", id="node-details", aria_live="polite", aria_label="The chosen node"),
+            class_="explorer",
+        ),
+        tag("noscript", tag("p", "To draw the trees, this page needs its own script, which is switched off.")),
+        json_script("forest", data),
+    )
+
+
+def _drawn_trees(model: Any) -> list[Tree]:
+    """Return the trees that a page can hold."""
+    trees: list[Tree] = []
+    n_nodes = 0
+    for index in range(model.forest_.n_trees):
+        n_nodes += 2 ** (min(int(model.forest_.depths[index]), DEEPEST_DRAWN) + 1)
+        if trees and n_nodes > MOST_NODES:
+            break
+        trees.append(read_tree(model, index, DEEPEST_DRAWN))
+    return trees
+
+
+def model_card(model: Any) -> Element:
+    """Return what the model is, what it was told, and what it is for."""
+    domain, forest, parameters = model.domain_, model.forest_, model.get_params(deep=False)
+    declared = not isinstance(model.domain, str)
+    depths = sorted(set(forest.depths.tolist()))
+    facts = [
+        ("predicts", feature_text(domain.target)),
+        ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
+        ("records", f"{_listed_counts(forest.tree_counts.tolist())} (a tree, as released)"),
+        ("features", str(domain.n_features)),
+        *((name, str(parameters[name])) for name in SHOWN_PARAMETERS),
+    ]
+    if model.random_state is not None:
+        facts.append(("random_state", "set; not shown here"))
+    rows: list[Sequence[Child]] = [[shortened(name), feature_text(f)] for name, f in domain.features.items()]
+    return _section(
+        "card",
+        "Model card",
+        tag("dl", *(element for name, value in facts for element in (tag("dt", name), tag("dd", value)))),
+        tag(
+            "p",
+            "Meant for tables whose ranges and levels are public knowledge and in which a person has one record. This "
+            "page says nothing about accuracy: measure it on data that may be looked at, and mind that groups with "
+            "few records suffer most from noise.",
+        ),
+        tag("h3", "What was declared public") if declared else tag("h3", "What was read from the data", class_="bad"),
+        table(["feature", "values"], rows),
+        tag(
+            "p",
+            "Numbers outside their range are moved to its border; where levels that are not listed and missing values "
+            "go, every split decides.",
+            class_="note",
+        ),
+    )
+
+
+SHOWN_PARAMETERS = (
+    "epsilon",
+    "method",
+    "n_estimators",
+    "max_depth",
+    "max_features",
+    "split_share",
+    "balance",
+    "partition",
+    "accounting",
+)
+CITATION = """@article{consul2021balance,
+  title   = {Balance is key: Private median splits yield high-utility random trees},
+  author  = {Consul, Shorya and Williamson, Sinead A.},
+  journal = {arXiv preprint arXiv:2006.08795},
+  year    = {2021}
+}"""
+
+
+def cite(model: Any) -> Element:
+    """Return how to cite the model's method and the library."""
+    return _section(
+        "cite",
+        "How to cite",
+        tag(
+            "p",
+            f"State the library and its version, diprime {diprime.__version__}, the method “{model.method}”, "
+            f"ε = {_number(model.privacy_.total)} for adding or removing one record, and what was waived. The method "
+            "is that of:",
+        ),
+        tag("pre", CITATION),
+    )
+
+
+def _section(identifier: str, heading: str, *children: Child) -> Element:
+    return tag(
+        "section",
+        tag("h2", heading, id=f"{identifier}-heading"),
+        *children,
+        id=identifier,
+        aria_labelledby=f"{identifier}-heading",
+    )
+
+
+def _listed_counts(counts: list[float]) -> str:
+    shown = ", ".join(f"{count:,.0f}" for count in counts[:8])
+    return f"about {shown}{f' and {len(counts) - 8} more' if len(counts) > 8 else ''}"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _number(value: Epsilon, digits: int = 6) -> str:
+    return "∞" if value == math.inf else f"{float(value):.{digits}g}"
+
+
+def _exact(value: Epsilon) -> str:
+    return "∞" if value == math.inf else str(value)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _certainty(share: float) -> str:
+    """Return a share in percent, in as many digits as tell it from nothing and from all."""
+    nines = -math.log10(min(share, 1 - share))
+    return f"{100 * share:.{max(1, math.ceil(nines) - 1)}f} %"
+
+
+def _times(epsilon: float) -> str:
+    """Return e^ε, written out where that is readable."""
+    if epsilon > WRITTEN_OUT:
+        return f"e^{_number(epsilon)} times"
+    factor = math.exp(epsilon)
+    return f"{factor:,.0f} times" if factor >= 100 else f"{factor:.3g} times"

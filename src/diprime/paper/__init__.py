@@ -1,0 +1,1 @@
+"""What exists for the reproduction of the DiPriMe paper only."""

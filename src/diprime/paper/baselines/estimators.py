@@ -1,0 +1,486 @@
+"""The scikit-learn face of the baselines."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from diprime.domain import Domain, Numeric
+from diprime.domain.encoding import Rows
+from diprime.estimators.base import PrivateEstimator, check_choice, check_integer, sorted_classes, target_layout
+from diprime.paper.baselines.branches import Branches
+from diprime.paper.baselines.forest import LEAF, MultiwayForest, Tree
+from diprime.paper.baselines.growth import Records, grow, prune
+from diprime.paper.baselines.recipes import PublishedDecisionForest, PublishedRandomForest, PublishedRegression, Recipe
+from diprime.privacy.ledger import Accounting, Ledger
+from diprime.privacy.measures import Epsilon, exact_epsilon
+from diprime.privacy.randomness import RandomSource
+
+MOST_DEPTH = 20
+MOST_LEAVES = 1 << 20
+
+Fitted = TypeVar("Fitted", bound="_Baseline")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked parameters of a fit; ``accounting`` is the ledger's."""
+
+    epsilon: Epsilon
+    accounting: Accounting
+    n_estimators: int
+    max_depth: int
+    n_bins: int
+    as_published: bool
+
+
+class _Baseline(PrivateEstimator):
+    """What the baselines share: all trees see all records, and split on coarse codes."""
+
+    forest_: MultiwayForest
+    _published: type[Recipe]
+    _published_is_private = False
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | Literal["infer"] | None = None,
+        *,
+        n_estimators: int = 10,
+        max_depth: int = 3,
+        n_bins: int = 5,
+        accounting: Accounting = "strict",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.n_bins = n_bins
+        self.accounting = accounting
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # -- parameters ----------------------------------------------------------------------------------------------------
+
+    def _check_settings(self, n_features: int) -> Settings:
+        as_published = check_choice("accounting", self.accounting, ("strict", "paper")) == "paper"
+        return Settings(
+            exact_epsilon(self.epsilon),
+            "paper" if as_published and not self._published_is_private else "strict",
+            check_integer("n_estimators", self.n_estimators, 1, 65535),
+            min(check_integer("max_depth", self.max_depth, 0, MOST_DEPTH), n_features),
+            check_integer("n_bins", self.n_bins, 2, 255),
+            as_published,
+        )
+
+    # -- fit -----------------------------------------------------------------------------------------------------------
+
+    def _learn(
+        self,
+        rows: Rows,
+        target: npt.NDArray[np.int32],
+        domain: Domain,
+        settings: Settings,
+        ledger: Ledger,
+        source: RandomSource,
+    ) -> MultiwayForest:
+        branches = Branches(domain, settings.n_bins)
+        depth, layout = settings.max_depth, target_layout(domain)
+        most_leaves = int(np.prod(np.sort(branches.n_branches.astype(float))[::-1][:depth]))
+        if most_leaves > MOST_LEAVES:
+            raise ValueError(
+                f"A tree of depth {depth} on this domain may have {most_leaves:,} leaves, more than {MOST_LEAVES:,}; "
+                "lower max_depth or n_bins, or declare fewer levels."
+            )
+        make = self._published if settings.as_published else Recipe
+        recipe = make(settings.epsilon, settings.n_estimators, depth, domain.n_features, layout)
+        recipe.charge(ledger)
+        known = target >= 0
+        records = Records(branches.read(rows)[:, known], target[known], layout)
+        trees = self._grow(records, branches, recipe, source)
+        return MultiwayForest.of_trees(branches, trees, [self._values(tree, domain) for tree in trees])
+
+    def _grow(self, records: Records, branches: Branches, recipe: Recipe, source: RandomSource) -> list[Tree]:
+        return [grow(records, branches.n_branches, recipe, source) for _ in range(recipe.n_trees)]
+
+    @abstractmethod
+    def _values(self, tree: Tree, domain: Domain) -> npt.NDArray[np.float64]:
+        """Return what the nodes of a tree predict."""
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def apply(self, X: Any) -> npt.NDArray[np.int64]:
+        """Return the leaf that each row reaches in each tree.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        leaves : ndarray of shape (n, n_trees)
+            The number of the leaf among the nodes of its tree.
+        """
+        rows = self._reader(X)
+        return self.forest_.apply(rows)
+
+
+class _BaselineClassifier(ClassifierMixin, _Baseline):  # type: ignore[misc]
+    """Trees that vote for a class."""
+
+    _task = "classification"
+
+    def fit(self: Fitted, X: Any, y: Any, **refused: Any) -> Fitted:
+        """Learn a forest from records and their classes.
+
+        Rows whose class is missing or not in the domain's list are left out, silently: a message would tell of them.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The records.
+        y : array or column of shape (n,)
+            Their classes.
+        **refused : dict
+            ``sample_weight`` is refused, for a record counts once; it is not a parameter, so that scikit-learn knows.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+        """
+        self._fit(X, y, refused)
+        return self
+
+    def _values(self, tree: Tree, domain: Domain) -> npt.NDArray[np.float64]:
+        order, self.classes_ = sorted_classes(domain)
+        shares = tree.shares[:, order]
+        votes = np.zeros_like(shares)
+        best = shares.argmax(axis=1)
+        votes[np.arange(len(votes)), best] = self._weights(shares.max(axis=1))
+        return votes
+
+    def _weights(self, confidences: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return how much votes count, given the shares of the classes voted for."""
+        return np.ones_like(confidences)
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the share of the votes for each class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, n_classes)
+            Rows sum to one.
+        """
+        rows = self._reader(X)
+        votes = self.forest_.predict(rows)
+        return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+
+    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the logarithm of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the class with the most votes for each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        classes : ndarray of shape (n,)
+            Entries of ``classes_``.
+        """
+        winners = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[winners])
+
+
+class DPRandomForestClassifier(_BaselineClassifier):
+    """DP-RF, the differentially private random forest of Patil and Singh (2014), for classification.
+
+    Every tree sees all records with an equal share of epsilon. Each level releases the class counts of its nodes, and
+    an exponential mechanism over the Gini index chooses the feature that a node splits on. Trees vote.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The privacy budget of the whole fit: pure epsilon-DP for one record added or removed. ``float("inf")`` fits
+        the non-private counterpart.
+    domain : Domain or "infer"
+        What is public about the data. ``"infer"`` reads it from the data, which is not private, and warns.
+    n_estimators : int, default=10
+        The number of trees.
+    max_depth : int, default=3
+        The most splits on a path; a feature is used once. The paper takes the logarithm to base 5 of n/25, which the
+        data tell: choose it from what is public.
+    n_bins : int, default=5
+        Into how many bins of equal width numeric features are cut.
+    accounting : {"strict", "paper"}, default="strict"
+        ``"strict"`` keeps the promise of epsilon. ``"paper"`` does as the code behind the DiPriMe paper's tables does;
+        whether that is private, and what it truly costs, is in the ledger.
+    n_jobs : int or None, default=None
+        The number of threads that read the target; ``None`` is one for each core.
+    random_state : int, RandomState instance or None, default=None
+        A seed makes the fit reproducible and therefore not private. ``None`` takes random bits from the operating
+        system.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes of the domain, sorted where they can be.
+    domain_ : Domain
+        The domain of the fit.
+    privacy_ : Ledger
+        Every charge, what it truly costs, the total, and what was waived.
+    forest_ : MultiwayForest
+        The released trees.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, in the order of the domain, if the fit saw a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from diprime import Categorical, Domain, Numeric
+    >>> from diprime.baselines import DPRandomForestClassifier
+    >>> X = np.random.default_rng(0).uniform(0, 10, size=(5000, 2))
+    >>> y = np.where(X[:, 0] > 4, "yes", "no")
+    >>> domain = Domain({"a": Numeric(0, 10), "b": Numeric(0, 10)}, target=Categorical(["no", "yes"]))
+    >>> model = DPRandomForestClassifier(epsilon=10.0, domain=domain, max_depth=2).fit(X, y)
+    >>> model.predict([[1.0, 1.0], [9.0, 1.0]])
+    array(['no', 'yes'], dtype='<U3')
+    >>> model.privacy_.is_private, model.privacy_.total
+    (True, Fraction(10, 1))
+    """
+
+    _published = PublishedRandomForest
+    _published_is_private = True
+
+
+class DPRandomForestRegressor(RegressorMixin, _Baseline):  # type: ignore[misc]
+    """The regression analogue of DP-RF that the DiPriMe paper compares itself with.
+
+    As :class:`DPRandomForestClassifier`, with the squared error in place of the Gini index and means in place of votes.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The privacy budget of the whole fit: pure epsilon-DP for one record added or removed. ``float("inf")`` fits
+        the non-private counterpart.
+    domain : Domain or "infer"
+        What is public about the data. ``"infer"`` reads it from the data, which is not private, and warns.
+    n_estimators : int, default=10
+        The number of trees.
+    max_depth : int, default=3
+        The most splits on a path; a feature is used once. The paper takes the logarithm to base 5 of n/25, which the
+        data tell: choose it from what is public.
+    n_bins : int, default=5
+        Into how many bins of equal width numeric features are cut.
+    accounting : {"strict", "paper"}, default="strict"
+        ``"strict"`` keeps the promise of epsilon. ``"paper"`` does as the code behind the DiPriMe paper's tables does;
+        whether that is private, and what it truly costs, is in the ledger.
+    n_jobs : int or None, default=None
+        The number of threads that read the target; ``None`` is one for each core.
+    random_state : int, RandomState instance or None, default=None
+        A seed makes the fit reproducible and therefore not private. ``None`` takes random bits from the operating
+        system.
+
+    Attributes
+    ----------
+    domain_ : Domain
+        The domain of the fit.
+    privacy_ : Ledger
+        Every charge, what it truly costs, the total, and what was waived.
+    forest_ : MultiwayForest
+        The released trees.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, in the order of the domain, if the fit saw a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from diprime import Domain, Numeric
+    >>> from diprime.baselines import DPRandomForestRegressor
+    >>> X = np.random.default_rng(0).uniform(0, 10, size=(5000, 2))
+    >>> domain = Domain({"a": Numeric(0, 10), "b": Numeric(0, 10)}, target=Numeric(0, 10))
+    >>> model = DPRandomForestRegressor(epsilon=10.0, domain=domain, max_depth=1).fit(X, X[:, 0])
+    >>> model.predict([[1.0, 5.0]])[0] < model.predict([[9.0, 5.0]])[0]
+    np.True_
+    """
+
+    _task = "regression"
+    _published = PublishedRegression
+
+    def fit(self, X: Any, y: Any, **refused: Any) -> DPRandomForestRegressor:
+        """Learn a forest from records and their targets.
+
+        Targets outside the domain's range are clamped; rows whose target is missing are left out, silently.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The records.
+        y : array or column of shape (n,)
+            Their targets.
+        **refused : dict
+            ``sample_weight`` is refused, for a record counts once; it is not a parameter, so that scikit-learn knows.
+
+        Returns
+        -------
+        self : DPRandomForestRegressor
+            The fitted estimator.
+        """
+        self._fit(X, y, refused)
+        return self
+
+    def _values(self, tree: Tree, domain: Domain) -> npt.NDArray[np.float64]:
+        target = domain.target
+        assert isinstance(target, Numeric)
+        assert target.low is not None
+        assert target.high is not None
+        return np.asarray(tree.shares @ [[target.low], [target.high]])
+
+    def predict(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the estimated target of each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        targets : ndarray of shape (n,)
+            Within the range of the domain's target, unless ``accounting="paper"``, which does not clamp.
+        """
+        rows = self._reader(X)
+        means = self.forest_.predict(rows)[:, 0]
+        if self.accounting == "paper":
+            return means
+        target = self.domain_.target
+        assert isinstance(target, Numeric)
+        return np.clip(means, target.low, target.high, out=means)  # a mean of equal numbers may be off by a rounding
+
+
+class DPDecisionForestClassifier(_BaselineClassifier):
+    """DP-DF, the differentially private decision forest of Fletcher and Islam (2015).
+
+    As :class:`DPRandomForestClassifier`, but no two trees split their roots on the same feature while there are others,
+    trees are pruned by their released counts, and a vote counts by the share of its class.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The privacy budget of the whole fit: pure epsilon-DP for one record added or removed. ``float("inf")`` fits
+        the non-private counterpart.
+    domain : Domain or "infer"
+        What is public about the data. ``"infer"`` reads it from the data, which is not private, and warns.
+    n_estimators : int, default=10
+        The number of trees.
+    max_depth : int, default=3
+        The most splits on a path; a feature is used once. The paper takes the logarithm to base 5 of n/25, which the
+        data tell: choose it from what is public.
+    n_bins : int, default=5
+        Into how many bins of equal width numeric features are cut.
+    pruning : bool, default=True
+        Whether splits whose leaves are no purer than the node they split are undone.
+    accounting : {"strict", "paper"}, default="strict"
+        ``"strict"`` keeps the promise of epsilon. ``"paper"`` does as the code behind the DiPriMe paper's tables does;
+        whether that is private, and what it truly costs, is in the ledger.
+    n_jobs : int or None, default=None
+        The number of threads that read the target; ``None`` is one for each core.
+    random_state : int, RandomState instance or None, default=None
+        A seed makes the fit reproducible and therefore not private. ``None`` takes random bits from the operating
+        system.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes of the domain, sorted where they can be.
+    domain_ : Domain
+        The domain of the fit.
+    privacy_ : Ledger
+        Every charge, what it truly costs, the total, and what was waived.
+    forest_ : MultiwayForest
+        The released trees.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, in the order of the domain, if the fit saw a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from diprime import Categorical, Domain, Numeric
+    >>> from diprime.baselines import DPDecisionForestClassifier
+    >>> X = np.random.default_rng(0).uniform(0, 10, size=(5000, 2))
+    >>> y = np.where(X[:, 0] > 4, "yes", "no")
+    >>> domain = Domain({"a": Numeric(0, 10), "b": Numeric(0, 10)}, target=Categorical(["no", "yes"]))
+    >>> model = DPDecisionForestClassifier(epsilon=10.0, domain=domain, n_estimators=2, max_depth=2).fit(X, y)
+    >>> model.predict([[1.0, 1.0], [9.0, 1.0]])
+    array(['no', 'yes'], dtype='<U3')
+    """
+
+    _published = PublishedDecisionForest
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | Literal["infer"] | None = None,
+        *,
+        n_estimators: int = 10,
+        max_depth: int = 3,
+        n_bins: int = 5,
+        pruning: bool = True,
+        accounting: Accounting = "strict",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            domain,
+            n_estimators=n_estimators,
+            max_depth=max_depth,
+            n_bins=n_bins,
+            accounting=accounting,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+        self.pruning = pruning
+
+    def _check_settings(self, n_features: int) -> Settings:
+        check_choice("pruning", self.pruning, (True, False))
+        return super()._check_settings(n_features)
+
+    def _grow(self, records: Records, branches: Branches, recipe: Recipe, source: RandomSource) -> list[Tree]:
+        trees: list[Tree] = []
+        taken: set[int] = set()
+        for _ in range(recipe.n_trees):
+            tree = grow(records, branches.n_branches, recipe, source, taken)
+            taken |= {int(tree.features[0])} - {LEAF}
+            if len(taken) == recipe.n_features:
+                taken.clear()
+            trees.append(prune(tree, branches.n_branches) if self.pruning else tree)
+        return trees
+
+    def _weights(self, confidences: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return confidences

@@ -1,0 +1,259 @@
+"""What the trees of a baseline release and how they choose their splits: strictly private, or as published.
+
+A tree releases the sums of its nodes at every level and, above the last one, chooses the feature that each node
+splits on. :class:`Recipe` does so with every promise kept; its subclasses do as the published code does, and their
+charges say what that truly costs.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime.domain.target_layout import TargetLayout
+from diprime.privacy.ledger import Charge, Ledger
+from diprime.privacy.measures import Epsilon, share_of
+from diprime.privacy.mechanisms.laplace import discrete_laplace
+from diprime.privacy.mechanisms.selection import Costs
+from diprime.privacy.mechanisms.weights import weight_table
+from diprime.privacy.randomness import RandomSource
+from diprime.training.splitting.cost import Cost
+
+Sums = npt.NDArray[np.int64]
+Shares = npt.NDArray[np.float64]
+
+MOST_ROWS = 1 << 26
+COMPOSITION = "a record is in one node of every level of every tree: levels and trees add up"
+
+
+def explained(sums: Sums, layout: TargetLayout, units: int) -> npt.NDArray[np.int64]:
+    """Return ⌊units·½·Σ S²/n⌋ of the sums S of each cell, records scaled to sum 1; zero where there are none.
+
+    What this leaves of ½·Σ‖t‖², the same for all ways of cutting a node, is the sum of squared errors ½·Σ‖t - t̄‖².
+    All in integers: S = q·n + r, hence S²/n = q·(S + r) + r²/n. No term passes 2^63 for up to ``MOST_ROWS`` rows.
+    """
+    n = np.maximum(sums.sum(axis=1, keepdims=True) // layout.units, 1)
+    q, r = np.divmod(sums, n)
+    whole, rest = (q * (sums + r)).sum(axis=1), (r * r).sum(axis=1)
+    if layout.units == 1:
+        return np.asarray(units // 2 * whole + units // 2 * rest // n[:, 0])
+    return np.asarray((whole + rest // n[:, 0]) // (2 * layout.units**2 // units))
+
+
+class Recipe:
+    """Every release charged at what it costs: an equal share of epsilon for each level's sums and each level's splits.
+
+    Parameters
+    ----------
+    epsilon : Fraction or inf
+        The budget of the forest.
+    n_trees, depth : int
+        Its trees, all of which see all records, and the splits on a path.
+    n_features : int
+        The number of features.
+    layout : TargetLayout
+        How the target becomes integers.
+
+    Attributes
+    ----------
+    units : int
+        What a squared error of one costs.
+    table : array
+        The weights of the costs of splits.
+    """
+
+    def __init__(self, epsilon: Epsilon, n_trees: int, depth: int, n_features: int, layout: TargetLayout) -> None:
+        self.epsilon, self.n_trees, self.depth = epsilon, n_trees, depth
+        self.n_features, self.layout = n_features, layout
+        self.per_query = share_of(epsilon, Fraction(1, n_trees * self._n_shares))
+        # A record changes one child of every candidate: its error by 0 to 1, the floor by a unit more or less.
+        cost = Cost.joint(self._per_error, balance=Fraction(0), ends=Fraction(0))
+        self.units, self.cost_range = cost.units, cost.range
+        self.table = self._make_table()
+
+    @property
+    def _n_shares(self) -> int:
+        return 2 * self.depth + 1  # sums of all levels, splits of all but the last
+
+    @property
+    def _per_error(self) -> Epsilon:
+        """The exponent of one squared error in the weight of a split."""
+        return self.per_query
+
+    def _make_table(self) -> npt.NDArray[np.uint64]:
+        return weight_table(self.per_query, self.cost_range, self.n_features)
+
+    def charge(self, ledger: Ledger) -> None:
+        """Charge the trees of the forest."""
+        ledger.charge(self._charge_of_sums("L1 sensitivity"))
+        ledger.charge(self._charge_of_splits(f"cost range {self.cost_range} in units of 1/{self.units}"))
+
+    def _charge_of_sums(self, bound: str, strict: Epsilon | None = None) -> Charge:
+        times = self.n_trees * (self.depth + 1)
+        bound = f"{bound} {self.layout.units}"
+        return Charge(
+            "sums of nodes", "discrete Laplace", bound, self.per_query, times, COMPOSITION, strict_epsilon=strict
+        )
+
+    def _charge_of_splits(self, bound: str, strict: Epsilon | None = None) -> Charge:
+        times = self.n_trees * self.depth
+        return Charge(
+            "splits", "exponential mechanism", bound, self.per_query, times, COMPOSITION, strict_epsilon=strict
+        )
+
+    def release(self, sums: Sums, source: RandomSource) -> Sums:
+        """Release the sums of the nodes of a level; one record changes one of them, by ``units`` in L1 norm."""
+        return discrete_laplace(sums, self.per_query, self.layout.units, source.streams(len(sums)))
+
+    def shares(self, released: Sums, parents: Shares) -> Shares:
+        """Return the shares of each node's outputs; a node of which the noise leaves nothing has its parent's."""
+        left = np.maximum(released, 0)
+        total = left.sum(axis=1, keepdims=True)
+        return np.where(total > 0, left / np.maximum(total, 1), parents)
+
+    def sizes(self, released: Sums) -> npt.NDArray[np.float64]:
+        """Return the released number of records of each node."""
+        return np.asarray(np.maximum(released, 0).sum(axis=1) / self.layout.units)
+
+    def goes_on(self, sums: Sums, released: Sums) -> npt.NDArray[np.bool_]:
+        """Return which nodes are split: those of which more than one output is left."""
+        return np.asarray((released > 0).sum(axis=1) > 1)
+
+    def costs(self, scores: npt.NDArray[np.int64], squares: Shares, sums: Sums, released: Sums) -> Costs:
+        """Return the cost of splitting each node on each feature: the errors that would be left, up to a constant.
+
+        Parameters
+        ----------
+        scores : array of shape (n_nodes, n_features)
+            The sum over the children of what they explain.
+        squares : array of shape (n_nodes,)
+            ``units``·½·Σ‖t‖² of the nodes' records.
+        sums, released : arrays of shape (n_nodes, n_outputs)
+            The true and the released sums of the nodes.
+        """
+        return np.asarray(scores.max(axis=1, keepdims=True) - scores)
+
+
+class PublishedRandomForest(Recipe):
+    """DP-RF for classes as the DiPriMe paper ran it: the mean Gini index, with a sensitivity of one.
+
+    The mean lies between zero and one whatever the records, so the sensitivity holds and the recipe is private. It
+    is also a thousand times too cautious, for one of n records changes a mean by about 1/n: splits come out random.
+    """
+
+    @property
+    def _n_shares(self) -> int:
+        return 2 * (self.depth + 1)
+
+    def _make_table(self) -> npt.NDArray[np.uint64]:
+        return weight_table(self.per_query, 2 * self.units, self.n_features)
+
+    def charge(self, ledger: Ledger) -> None:
+        """Charge the trees; a share for splits of the last level, which has none, is set aside."""
+        ledger.charge(self._charge_of_sums("L1 sensitivity"))
+        ledger.charge(self._charge_of_splits(f"cost range {2 * self.units} in units of 1/{self.units}"))
+        ledger.charge(Charge("nothing: set aside for splits of leaves", "none", "none", self.per_query, self.n_trees))
+
+    def costs(self, scores: npt.NDArray[np.int64], squares: Shares, sums: Sums, released: Sums) -> Costs:
+        """Return the mean Gini index of the children, an integer from 0 to ``units``."""
+        if self.epsilon == math.inf:
+            return super().costs(scores, squares, sums, released)
+        return np.asarray(self.units - 2 * scores // np.maximum(sums.sum(axis=1, keepdims=True), 1))
+
+
+class PublishedRegression(PublishedRandomForest):
+    """The DiPriMe paper's regression analogue of DP-RF, not private: noise scaled by the true number of records."""
+
+    # The published weights e^(-x) have 1e-12 added, which is what decides where all errors are large.
+    _LARGEST_EXPONENT = 12 * math.log(10)
+
+    @property
+    def _per_error(self) -> Epsilon:
+        """The exponent of one squared error: half a tree's whole epsilon, for a sensitivity of 4."""
+        return share_of(self.epsilon, Fraction(1, 8 * self.n_trees))
+
+    def _make_table(self) -> npt.NDArray[np.uint64]:
+        return weight_table(self._per_error, self.units, self.n_features)
+
+    def charge(self, ledger: Ledger) -> None:
+        """Charge as published, and say what it truly costs."""
+        strict = share_of(self._per_error, Fraction(self.units + 4, self.units))
+        ledger.charge(self._charge_of_sums("true counts released beside sums of sensitivity", math.inf))
+        ledger.charge(self._charge_of_splits(f"cost range {8 * self.units} in units of 1/{self.units}", strict))
+        ledger.charge(
+            Charge(
+                "nothing: set aside for splits of leaves",
+                "none",
+                "none",
+                self.per_query,
+                self.n_trees,
+                strict_epsilon=Fraction(0),
+            )
+        )
+
+    def release(self, sums: Sums, source: RandomSource) -> Sums:
+        """Add noise to the high sums alone, beside the true counts; where there is no record, draw a mean."""
+        units = self.layout.units
+        counts = sums.sum(axis=1)
+        high = super().release(np.ascontiguousarray(sums[:, 1:]), source)[:, 0]
+        drawn = source.integers(units + 1, len(sums)).astype(np.int64)
+        empty = counts == 0
+        return np.stack([np.where(empty, units - drawn, counts - high), np.where(empty, drawn, high)], axis=1)
+
+    def shares(self, released: Sums, parents: Shares) -> Shares:
+        """Return noisy means as they are, within the range or not."""
+        return np.asarray(released / released.sum(axis=1, keepdims=True))
+
+    def goes_on(self, sums: Sums, released: Sums) -> npt.NDArray[np.bool_]:
+        """Split every node."""
+        return np.ones(len(sums), dtype=bool)
+
+    def costs(self, scores: npt.NDArray[np.int64], squares: Shares, sums: Sums, released: Sums) -> Costs:
+        """Return the squared errors left, up to the one whose weight is the floor's."""
+        if self.epsilon == math.inf:
+            return super().costs(scores, squares, sums, released)
+        errors = np.floor(squares).astype(np.int64)[:, None] - scores
+        return np.asarray(np.minimum(errors, int(self.units * self._LARGEST_EXPONENT / self._per_error)))
+
+
+class PublishedDecisionForest(Recipe):
+    """DP-DF as published, not private: the sensitivity of the Gini index at a noisy size; nodes only where rows are."""
+
+    _EXPONENT_UNITS = 1 << 14
+    _LARGEST_EXPONENT = 50
+
+    def _make_table(self) -> npt.NDArray[np.uint64]:
+        if self.epsilon == math.inf:
+            return weight_table(math.inf, 1, self.n_features)
+        return weight_table(Fraction(1), self._EXPONENT_UNITS, self.n_features)
+
+    def charge(self, ledger: Ledger) -> None:
+        """Charge as published, and say what it truly costs."""
+        ledger.charge(self._charge_of_sums("true zeros released beside counts of sensitivity", math.inf))
+        ledger.charge(self._charge_of_splits("local sensitivity at a noisy size", math.inf))
+
+    def release(self, sums: Sums, source: RandomSource) -> Sums:
+        """Add noise to the counts of the classes that are there."""
+        return np.where(sums > 0, super().release(sums, source), 0)
+
+    def goes_on(self, sums: Sums, released: Sums) -> npt.NDArray[np.bool_]:
+        """Split where there are several classes, and the noise leaves something of them."""
+        return np.asarray(((sums > 0).sum(axis=1) > 1) & (released > 0).any(axis=1))
+
+    def costs(self, scores: npt.NDArray[np.int64], squares: Shares, sums: Sums, released: Sums) -> Costs:
+        """Return, in units of an exponent, how far the gain in Gini index is from the largest that counts."""
+        if self.epsilon == math.inf:
+            return super().costs(scores, squares, sums, released)
+        gain = (
+            2
+            / self.units
+            * (scores - explained(sums, self.layout, self.units)[:, None])
+            / sums.sum(axis=1, keepdims=True)
+        )
+        size = self.sizes(released)[:, None]
+        sensitivity = 2 * size / (size + 1) ** 2
+        exponent = np.minimum(float(self.per_query) * gain / (2 * sensitivity), self._LARGEST_EXPONENT)
+        return np.asarray(np.rint(self._EXPONENT_UNITS * (self._LARGEST_EXPONENT - exponent)), dtype=np.int64)

@@ -1,0 +1,1 @@
+"""Privacy, knowing nothing of trees: measures, the ledger, random bits and mechanisms."""

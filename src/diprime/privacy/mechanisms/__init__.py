@@ -1,0 +1,1 @@
+"""The mechanisms, each with its proof and its exact distribution beside it."""

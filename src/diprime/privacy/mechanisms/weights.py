@@ -1,0 +1,61 @@
+"""Integer weight tables: what a selection weighs a candidate by, from its cost."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime.kernels import sampling
+from diprime.privacy.measures import Epsilon
+
+Weights = npt.NDArray[np.uint64]
+MOST_WEIGHT_BITS = 46
+LONGEST_TABLE = 1 << 20
+_FACTOR_BITS = 60
+
+
+def exp_upper(x: Fraction, bits: int = _FACTOR_BITS) -> int:
+    """Return an integer at least 2^bits·e^(-x), and less than two above it, for x > 0."""
+    with localcontext(Context(prec=60, rounding=ROUND_FLOOR)) as context:
+        exponent = Decimal(x.numerator) / Decimal(x.denominator)
+        # decimal's exp is correctly rounded: the next number up is an upper bound.
+        bound = (-exponent).exp().next_plus()
+        context.rounding = ROUND_CEILING
+        return int((bound * Decimal(2**bits)).to_integral_value(ROUND_CEILING))
+
+
+@lru_cache(maxsize=64)
+def weight_table(epsilon: Epsilon, cost_range: int, n_candidates: int) -> Weights:
+    """Return W with W[0] a power of two and W[k+1] = max(1, ceil(W[k]·e^(-epsilon/cost_range))), rounded up throughout.
+
+    Hence e^(-j·epsilon/cost_range) <= W[k+j]/W[k] <= 1 for all k and j, which is all that the proofs of privacy use.
+    The last entry stands for all that follow, so the inequality also holds past the end, wherever the table is cut.
+    W[0] is small enough for the weights of all candidates to add up below 2^63. At epsilon = inf only the least cost
+    has weight.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> weight_table(Fraction(2), 2, 2)[:3] / 2.0**46
+    array([1.        , 0.36787944, 0.13533528])
+    """
+    if epsilon == math.inf:
+        return _frozen(np.array([1, 0], dtype=np.uint64))
+    first_bits = min(MOST_WEIGHT_BITS, 63 - n_candidates.bit_length())
+    if first_bits < 1:
+        raise ValueError(f"{n_candidates} candidates are too many for one selection.")
+    factor = min(exp_upper(Fraction(epsilon) / cost_range), (1 << _FACTOR_BITS) - 1)
+    table = np.zeros(LONGEST_TABLE, dtype=np.uint64)
+    table[0] = 1 << first_bits
+    length = sampling.fill_table(factor >> 30, factor & ((1 << 30) - 1), table)
+    return _frozen(table[:length].copy())
+
+
+def _frozen(table: Weights) -> Weights:
+    table.flags.writeable = False
+    return table

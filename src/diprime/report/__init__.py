@@ -1,5 +1,0 @@
-"""A fitted model as one HTML page that a privacy officer can print and a data scientist can explore."""
-
-from diprime.report.page import render
-
-__all__ = ["render"]

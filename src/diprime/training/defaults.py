@@ -1,0 +1,106 @@
+"""What ``"auto"`` means: functions of public numbers and of released counts only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from diprime.privacy.measures import Epsilon
+
+COUNTS_SHARE = Fraction(1, 50)
+QUANTILE_SHARE = Fraction(1, 50)
+WINDOW_NEEDS = 1500  # records·epsilon at a node, below which quantiles would be a matter of luck
+MOST_WINDOWS = 1024  # of a level: each has a table in memory
+N_FEATURES_OF_PAPER = 5
+MOST_DEPTH = 9
+LEAST_DEPTH = 1
+# Beyond, a leaf needs rows only to average over; this is how many times a row counts there.
+MOST_EPSILON = 8
+MOST_ENDS = Fraction(1, 8)
+
+
+def information(rows: int, epsilon: Epsilon) -> float:
+    """Return rows·epsilon, on which the signal above the noise depends; epsilon counts up to a limit."""
+    return max(rows, 1) * float(min(epsilon, MOST_EPSILON))
+
+
+def n_estimators(method: str, rows: int, epsilon: Epsilon, *, classification: bool) -> int:
+    """Return the number of trees.
+
+    One good tree beats several on parts of the records, unless they are so many that each can afford its depth; means
+    of numbers gain from it sooner. Trees whose features are drawn at random have more to gain from each other.
+    """
+    signal = information(rows, epsilon)
+    if method != "joint":
+        return 2 if signal < 5_000 else 4
+    two = 2_000_000 if classification else 200_000
+    return 1 if signal < two else 2 if signal < 16_000_000 else 4
+
+
+def max_depth(rows: int, epsilon: Epsilon, n_trees: int, n_outputs: int) -> int:
+    """Return the depth at which a leaf holds enough records to stand out from its noise.
+
+    Many classes have more to be told apart; without more of them, depth beyond nine hardly pays.
+    """
+    per_tree = information(rows, epsilon) / n_trees
+    most = MOST_DEPTH + min(3, max(0, math.ceil(math.log2(n_outputs) - 1)))
+    return min(most, max(LEAST_DEPTH, round(math.log2(max(per_tree / 150, 1)))))
+
+
+def split_share(method: str) -> Fraction:
+    """Return the share of epsilon for splits: the paper's half for its methods."""
+    return Fraction(7, 10) if method == "joint" else Fraction(1, 2)
+
+
+def level_weights(method: str, depth: int, epsilon: Epsilon) -> list[int]:
+    """Return how the share for splits is spread over the levels.
+
+    The fewer records a node holds, the more its selection needs.
+    """
+    if method != "joint" or epsilon == math.inf:
+        return [1] * depth
+    return [4 + level for level in range(depth)]
+
+
+def balance(*, classification: bool, epsilon: Epsilon) -> Fraction:
+    """Return λ of the joint cost: what one row costs that the smaller side lacks."""
+    if epsilon == math.inf:
+        return Fraction(0)
+    return Fraction(1, 50) if classification else Fraction(1, 20)
+
+
+def ends(class_counts: Sequence[int], epsilon: Epsilon) -> Fraction:
+    """Return where impurity becomes a straight line: well below the share of the rarest class, lest it is not seen."""
+    total = sum(class_counts)
+    if epsilon == math.inf or len(class_counts) < 2 or total < 1:
+        return Fraction(0)
+    rarest = Fraction(max(min(class_counts), 0), total)
+    most = MOST_ENDS * min(1, Fraction(MOST_EPSILON) / epsilon)  # where epsilon is large, plain squares choose better
+    return Fraction(math.floor(64 * min(most, rarest / 2)), 64)
+
+
+def window_levels(rows: int, epsilon: Epsilon, n_trees: int, depth: int) -> list[int]:
+    """Return the levels whose nodes get windows of their own: every other one, while nodes have the records for it."""
+    most = min(MOST_WINDOWS, rows * epsilon / WINDOW_NEEDS)
+    return [level for level in range(2, depth, 2) if n_trees * 2**level <= most]
+
+
+def window_margins(epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
+    """Return how many of its widths a window is widened by, for splits and for leaves.
+
+    A narrow window makes differences stand out from the noise of selections; what noise there is in leaves is worth
+    less of the target's tails.
+    """
+    return min(epsilon / 300, Fraction(1)), 4 * max(epsilon, 1)
+
+
+def max_features(method: str, n_features: int, *, classification: bool, same_rows: bool) -> int:
+    """Return the number of features tried at a node.
+
+    One private selection may look at all features for the price of one, and noise and disjoint rows make trees
+    different. ``same_rows`` says that neither does; then the numbers are those of scikit-learn's random forests.
+    """
+    if method == "joint":
+        return max(1, math.isqrt(n_features)) if same_rows and classification else n_features
+    return 1 if method in ("diprime", "random") else min(N_FEATURES_OF_PAPER, n_features)

@@ -1,0 +1,527 @@
+"""Model files: what is saved comes back, and whatever else a file holds is one clear error."""
+
+import copy
+import hashlib
+import json
+import math
+import os
+import struct
+import zipfile
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import diprime
+from diprime import Categorical, DiPriMeClassifier, Domain, ModelFileError, Numeric, load, merge
+from diprime.model.files import MOST_BYTES, from_bytes, to_bytes
+from diprime.model.forest import READ_TOGETHER, Forest
+from diprime.model.tree_view import read_tree
+from tests.small_data import METHODS, TASKS, assert_same_forest, fit, make
+
+
+def saved(model, folder):
+    path = folder / "model.diprime"
+    model.save(path)
+    return path
+
+
+def small_model(task, **parameters):
+    X, y = make(task, 300)
+    return fit(task, X, y, **{"n_estimators": 2, "max_depth": 3, **parameters})
+
+
+def assert_same_model(a, b):
+    assert type(a) is type(b)
+    assert_same_forest(a, b)
+    assert a.domain_ == b.domain_
+    assert a.privacy_ == b.privacy_
+    fitted = [set(vars(m)) - set(m.get_params()) for m in (a, b)]
+    assert fitted[0] == fitted[1]
+    if hasattr(a, "classes_"):
+        assert a.classes_.dtype == b.classes_.dtype
+        assert a.classes_.tolist() == b.classes_.tolist()
+
+
+# What is saved comes back --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("task", TASKS)
+def test_a_saved_model_comes_back_bit_for_bit(task, method, tmp_path):
+    X, y = make(task, 500)
+    model = fit(task, X, y, method=method, epsilon=Fraction(1, 3), split_share=0.25, max_features=1)
+    back = load(saved(model, tmp_path))
+    assert_same_model(model, back)
+    assert np.array_equal(model.predict(X), back.predict(X))
+    kept = {k: v for k, v in model.get_params().items() if k != "n_jobs"}
+    assert {k: v for k, v in back.get_params().items() if k != "n_jobs"} == kept
+    assert os.listdir(tmp_path) == ["model.diprime"]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1, np.float32(0.3), math.inf, Fraction(10**40, 3), 1e-9])
+def test_epsilon_is_kept_exactly(epsilon, tmp_path):
+    model = small_model("classification", epsilon=epsilon)
+    back = load(saved(model, tmp_path))
+    assert back.privacy_ == model.privacy_
+    assert clone(back).fit(*make("classification", 50)).privacy_.epsilon == model.privacy_.epsilon
+
+
+def test_merged_models_are_kept(tmp_path):
+    merged = merge([small_model("regression"), small_model("regression", max_depth=5, epsilon=2)])
+    back = load(saved(merged, tmp_path))
+    assert_same_model(merged, back)
+    assert_same_model(merge([back, merged]), load(saved(merge([back, merged]), tmp_path)))
+
+
+def test_named_columns_are_remembered(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X, y = make("classification", 100)
+    frame = pandas.DataFrame(X, columns=["level", "size", "kind", "side"])
+    for data in (X, frame):
+        model = fit("classification", data, y)
+        back = load(saved(model, tmp_path))
+        assert_same_model(model, back)
+        assert np.array_equal(back.predict(data), model.predict(data))
+
+
+@pytest.mark.parametrize("classes", [["b", "a"], [3, 1, 2], [True, False], ["x", 1, 2.5], [0.5, math.inf]])
+def test_classes_of_any_plain_type_come_back(classes, tmp_path):
+    domain = Domain({"é": Numeric(0, 1), "☃": Categorical(classes)}, Categorical(classes), target_name="c l a s s")
+    y = np.array([classes[i % len(classes)] for i in range(60)], dtype=object)
+    model = DiPriMeClassifier(1.0, domain).fit(np.random.default_rng(0).random((60, 2)), y)
+    assert_same_model(model, load(saved(model, tmp_path)))
+
+
+def test_an_inferred_domain_stays_not_private_when_fitted_again(tmp_path):
+    X, y = make("classification", 100)
+    with pytest.warns(diprime.PrivacyWarning):
+        model = fit("classification", X, y, domain="infer")
+    back = load(saved(model, tmp_path))
+    assert back.privacy_ == model.privacy_
+    assert back.domain == "infer"
+
+
+def test_no_seed_and_nothing_of_the_machine_is_in_the_file(tmp_path):
+    X, y = make("classification", 100)
+    with pytest.warns(diprime.PrivacyWarning):
+        model = fit("classification", X, y, random_state=918273645, n_jobs=3, verbose=1)
+    path = saved(model, tmp_path)
+    header = read_header(path.read_bytes())
+    assert "918273645" not in json.dumps(header)
+    assert not {"random_state", "n_jobs", "verbose"} & set(header["parameters"])
+    assert set(header) == {
+        "format", "diprime", "task", "parameters", "domain", "domain_inferred", "columns_named", "ledger", "depths"
+    }  # fmt: skip
+    assert header["diprime"] == diprime.__version__
+    back = load(path)
+    assert back.random_state is None
+    assert any("random_state" in waiver for waiver in back.privacy_.waivers)
+    assert to_bytes_of(model) == to_bytes_of(model)  # no time, no name, no chance
+
+
+def test_what_is_not_fitted_or_not_plain_is_not_saved(tmp_path):
+    path = tmp_path / "model.diprime"
+    with pytest.raises(ValueError, match="not fitted"):
+        DiPriMeClassifier().save(path)
+    model = small_model("classification")
+    with pytest.raises(ValueError, match="max_depth must be"):
+        model.set_params(max_depth="deep").save(path)
+    domain = Domain({"a": Numeric(0, 1)}, Categorical([(1, 2), (3, 4)]))
+    y = np.empty(20, dtype=object)
+    y[:] = [(1, 2)] * 20
+    with pytest.raises(TypeError, match=r"target\.levels\[0\]"):
+        DiPriMeClassifier(1.0, domain).fit(np.zeros((20, 1)), y).save(path)
+    assert not path.exists()
+
+
+def test_a_model_that_could_not_be_loaded_is_not_saved(tmp_path):
+    model = small_model("regression")
+    model.forest_ = replace(model.forest_, values=np.full_like(model.forest_.values, np.nan))
+    with pytest.raises(ModelFileError, match="value is not a number"):
+        model.save(tmp_path / "model.diprime")
+    assert os.listdir(tmp_path) == []
+
+
+# Formats stay readable -----------------------------------------------------------------------------------------------
+
+
+def file_of_format_1(header, features, masks, values, counts):
+    """Write a file as format 1 was, once and for all. Never change this: files like it are out in the world."""
+    text = json.dumps(header).encode()
+    data = b"DIPRIME\0" + struct.pack("<Q", len(text)) + text
+    data += struct.pack(f"<{len(features)}i", *features)
+    data += b"".join(bytes(mask) for mask in masks)
+    data += struct.pack(f"<{len(values)}d", *values) + struct.pack(f"<{len(counts)}d", *counts)
+    return data + hashlib.sha256(data).digest()
+
+
+HEADER_OF_FORMAT_1 = {
+    "format": 1,
+    "diprime": "0.1.0",
+    "task": "classification",
+    "parameters": {
+        "epsilon": "1/2",
+        "method": "joint",
+        "n_estimators": "auto",
+        "max_depth": 1,
+        "max_features": None,
+        "split_share": 0.5,
+        "balance": "auto",
+        "partition": True,
+        "accounting": "strict",
+    },
+    "domain": {
+        "features": {
+            "age": {"kind": "numeric", "low": 0, "high": 255},
+            "sex": {"kind": "categorical", "levels": ["F", "M"]},
+        },
+        "target": {"name": "answer", "kind": "categorical", "levels": ["yes", "no"]},
+    },
+    "domain_inferred": False,
+    "columns_named": True,
+    "ledger": {
+        "epsilon": "1/2",
+        "total": "1/2",
+        "accounting": "strict",
+        "private": True,
+        "charges": [
+            {
+                "what": "leaf sums",
+                "mechanism": "discrete Laplace",
+                "bound": "L1 sensitivity 1",
+                "epsilon": "1/2",
+                "times": 1,
+                "composition": "",
+                "measure": "pure epsilon",
+            }
+        ],
+        "waivers": [],
+        "merged": [],
+    },
+    "depths": [1, 1],
+}
+AGE_FROM_40 = [0] * 5 + [255] * 27  # codes 40 to 255 go right, and so do missing values
+IS_M = [2] + [0] * 31
+BODY_OF_FORMAT_1 = ([0, 1], [AGE_FROM_40, IS_M], [0.9, 0.1, 0.2, 0.8, 0.5, 0.5, 1.0, 0.0], [30.0, 10.0, -2.0, 22.0])
+
+
+def test_format_1_is_read(tmp_path):
+    path = tmp_path / "old.diprime"
+    path.write_bytes(file_of_format_1(HEADER_OF_FORMAT_1, *BODY_OF_FORMAT_1))
+    model = load(path)
+    assert isinstance(model, DiPriMeClassifier)
+    assert model.get_params() | {"domain": None} == {
+        "epsilon": 0.5, "domain": None, "method": "joint", "n_estimators": "auto", "max_depth": 1,
+        "max_features": None, "split_share": 0.5, "balance": "auto", "partition": True, "accounting": "strict",
+        "n_jobs": None, "random_state": None, "verbose": 0,
+    }  # fmt: skip
+    sexes = Categorical(["F", "M"])
+    answers = Categorical(["yes", "no"])
+    assert model.domain_ == Domain({"age": Numeric(0, 255), "sex": sexes}, answers, target_name="answer")
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.feature_names_in_.tolist() == ["age", "sex"]
+    assert model.privacy_.total == Fraction(1, 2)
+    assert model.privacy_.is_private
+    weights = 40 / 60, 20 / 60
+    young_man, old_woman = model.predict_proba(_frame([(39, "M"), (40, "F")]))
+    assert young_man == pytest.approx([weights[0] * 0.9 + weights[1], weights[0] * 0.1])
+    assert old_woman == pytest.approx([weights[0] * 0.2 + weights[1] * 0.5, weights[0] * 0.8 + weights[1] * 0.5])
+
+
+def _frame(rows):
+    return pytest.importorskip("pandas").DataFrame(rows, columns=["age", "sex"])
+
+
+def test_a_newer_format_is_named():
+    data = file_of_format_1({**HEADER_OF_FORMAT_1, "format": 7}, *BODY_OF_FORMAT_1)
+    with pytest.raises(ModelFileError, match=r"has format 7, and this version of diprime.*install a newer one"):
+        from_bytes(data)
+
+
+# Whatever else a file holds is one clear error -----------------------------------------------------------------------
+
+
+def read_header(data):
+    length = int.from_bytes(data[8:16], "little")
+    return json.loads(data[16 : 16 + length])
+
+
+def with_header(data, header):
+    """Return a model file with another header, a valid checksum and the same body."""
+    length = int.from_bytes(data[8:16], "little")
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return sealed(data[:8] + len(text).to_bytes(8, "little") + text + data[16 + length : -32])
+
+
+def sealed(data):
+    return data + hashlib.sha256(data).digest()
+
+
+def to_bytes_of(model):
+    return to_bytes(model._to_content())
+
+
+FILES = {task: to_bytes_of(small_model(task)) for task in TASKS}
+
+
+def assert_sound_or_refused(data, path):
+    """Load a file that may hold anything: either it is refused in one sentence, or the model works."""
+    path.write_bytes(data)
+    message = None
+    try:
+        model = load(path)
+    except ModelFileError as error:
+        message = str(error)
+    if message is not None:
+        assert "\n" not in message
+        assert message.startswith(f"{path} ")
+        return None
+    n = model.domain_.n_features
+    X = np.random.default_rng(0).normal(size=(20, n))
+    outputs = model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
+    assert np.isfinite(outputs).all()
+    assert np.isfinite(model.feature_importances_).all()
+    assert model.apply(X).min() >= 0
+    assert str(model.privacy_)
+    read_tree(model, 0)
+    return model
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    return tmp_path_factory.mktemp("fuzz") / "model.diprime"
+
+
+@given(st.sampled_from(TASKS), st.data())
+@settings(deadline=None, max_examples=150)
+def test_a_flipped_byte_is_noticed(scratch, task, data):
+    content = bytearray(FILES[task])
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at] ^= data.draw(st.integers(1, 255))
+    assert assert_sound_or_refused(bytes(content), scratch) is None
+
+
+@given(st.sampled_from(TASKS), st.data())
+@settings(deadline=None, max_examples=100)
+def test_a_truncated_or_longer_file_is_noticed(scratch, task, data):
+    content = FILES[task]
+    cut = content[: data.draw(st.integers(0, len(content) - 1))]
+    assert assert_sound_or_refused(cut, scratch) is None
+    assert assert_sound_or_refused(content + data.draw(st.binary(min_size=1, max_size=100)), scratch) is None
+
+
+@given(st.sampled_from(TASKS), st.data())
+@settings(deadline=None, max_examples=200)
+def test_flipped_bytes_under_a_valid_checksum_do_no_harm(scratch, task, data):
+    content = bytearray(FILES[task][:-32])
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(8, len(content) - 1))] = data.draw(st.integers(0, 255))
+    assert_sound_or_refused(sealed(bytes(content)), scratch)
+
+
+def places(value, path=()):
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places(item, (*path, key))
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["inf", "1/0", "0", "-1", "1e999999999", "9" * 3000, "auto", "infer", "__class__", "paper"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from(TASKS), st.data())
+@settings(deadline=None, max_examples=300)
+def test_changed_metadata_do_no_harm(scratch, task, data):
+    header = read_header(FILES[task])
+    *path, last = data.draw(st.sampled_from([p for p in places(header) if p]))
+    parent = header
+    for key in path:
+        parent = parent[key]
+    change = data.draw(st.sampled_from(["replace", "remove", "add"]))
+    if change == "replace":
+        parent[last] = data.draw(json_values)
+    elif change == "remove":
+        del parent[last]
+    elif isinstance(parent, dict):
+        parent[data.draw(st.text(max_size=5))] = data.draw(json_values)
+    else:
+        parent.append(data.draw(json_values))
+    assert_sound_or_refused(with_header(FILES[task], header), scratch)
+
+
+def set_in(header, path, value):
+    header = copy.deepcopy(header)
+    *above, last = path
+    inner = header
+    for key in above:
+        inner = inner[key]
+    inner[last] = value
+    return header
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        (["format"], 0, "which format"),
+        (["format"], True, "which format"),
+        (["format"], "1", "which format"),
+        (["task"], "regression", "task"),
+        (["depths"], [], "no trees"),
+        (["depths"], [63, 1], "depths of its trees"),
+        (["depths"], [-1], "depths of its trees"),
+        (["depths"], [1.0, 1], "depths of its trees"),
+        (["depths"], [20] * 10**5, "not as long"),
+        (["depths"], [1], "not as long"),
+        (["domain", "features", "age", "low"], 300, "its domain cannot be read.*not below"),
+        (["domain", "target", "levels"], ["yes", "no", "perhaps"], "not as long"),
+        (["domain", "target", "name"], 3, "target.name"),
+        (["domain", "target", "name"], "age", "also a feature"),
+        (["parameters", "epsilon"], "0", "its parameters cannot be read"),
+        (["parameters", "epsilon"], "1e999999999", "its parameters cannot be read"),
+        (["parameters", "epsilon"], 1, "its parameters cannot be read"),
+        (["parameters", "method"], "os.system", "its parameters cannot be read"),
+        (["parameters", "random_state"], 1, "its parameters cannot be read"),
+        (["ledger", "epsilon"], "1e999999999", "its ledger cannot be read"),
+        (["ledger", "epsilon"], "1/0", "its ledger cannot be read"),
+        (["ledger", "total"], "1/4", "do not follow"),
+        (["ledger", "charges", 0, "what"], "leaves", "does not say what the leaves cost"),
+        (["ledger", "private"], False, "do not follow"),
+        (["ledger", "accounting"], "none", "accounting"),
+        (["ledger", "waivers"], [1], "waivers"),
+        (["ledger", "charges", 0, "times"], 10**12, "impossible number of times"),
+        (["ledger", "charges", 0, "times"], True, "times"),
+        (["ledger", "charges", 0, "callback"], "x", "unknown fields"),
+        (["surprise"], 1, "unknown"),
+    ],
+)
+def test_what_is_wrong_in_the_header_is_said(tmp_path, path, value, reason):
+    data = file_of_format_1(set_in(HEADER_OF_FORMAT_1, path, value), *BODY_OF_FORMAT_1)
+    (tmp_path / "m").write_bytes(data)
+    with pytest.raises(ModelFileError, match=reason):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("part", "at", "value", "reason"),
+    [
+        (0, 0, 2, "feature that the domain does not have"),
+        (0, 1, -1, "feature that the domain does not have"),
+        (0, 1, 2**31 - 1, "feature that the domain does not have"),
+        (1, 0, [1] + [0] * 31, "not at a threshold"),
+        (2, 3, math.nan, "value is not a number"),
+        (2, 3, math.inf, "value is not a number"),
+        (2, 3, -0.01, "value is not a number"),
+        (2, 3, 1e300, "value is not a number"),
+        (3, 0, math.nan, "number of records is impossible"),
+        (3, 0, -math.inf, "number of records is impossible"),
+        (3, 0, 1e17, "number of records is impossible"),
+    ],
+)
+def test_arrays_that_no_fit_has_made_are_refused(part, at, value, reason):
+    body = [list(array) for array in BODY_OF_FORMAT_1]
+    body[part][at] = value
+    with pytest.raises(ModelFileError, match=reason):
+        from_bytes(file_of_format_1(HEADER_OF_FORMAT_1, *body))
+
+
+def test_every_block_of_splits_is_checked():
+    domain = Domain({"a": Numeric(0, 1)}, Numeric(0, 1))
+    n_splits = 2 * READ_TOGETHER - 1
+    masks = np.zeros((n_splits, 32), dtype=np.uint8)
+    arrays = np.zeros(n_splits, dtype=np.int32), masks, np.zeros((n_splits + 1, 1)), np.zeros(n_splits + 1)
+    forest = Forest(np.array([15]), *arrays)
+    forest.check(domain, 0, 1)
+    masks[-1, 0] = 1
+    with pytest.raises(ValueError, match="threshold"):
+        forest.check(domain, 0, 1)
+
+
+def nested(depth):
+    ledger = copy.deepcopy(HEADER_OF_FORMAT_1["ledger"])
+    for _ in range(depth):
+        ledger = {**HEADER_OF_FORMAT_1["ledger"], "merged": [ledger]}
+    return ledger
+
+
+def coprime_charges(n):
+    charge = HEADER_OF_FORMAT_1["ledger"]["charges"][0]
+    return [{**charge, "epsilon": f"1/{10**900 + 2 * i + 1}"} for i in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("ledger", "reason"),
+    [
+        (nested(60), "nested"),
+        ({**nested(0), "charges": coprime_charges(3000)}, "common denominator"),
+        ({**nested(0), "epsilon": "9" * 100_000}, "not a fraction"),
+    ],
+)
+def test_ledgers_made_to_take_forever_are_refused(ledger, reason):
+    data = file_of_format_1({**HEADER_OF_FORMAT_1, "ledger": ledger}, *BODY_OF_FORMAT_1)
+    with pytest.raises(ModelFileError, match=reason):
+        from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"null",
+        b"[1, 2",
+        b"[" * 100_000,
+        b'{"format": 1, "format": 1}',
+        b'{"format": ' + b"9" * 100_000 + b"}",
+        b"\xff\xfe\x00",
+        b'{"format": NaN}',
+    ],
+)
+def test_a_header_that_is_no_object_is_refused(text):
+    with pytest.raises(ModelFileError, match="is not a sound model"):
+        from_bytes(with_header(FILES["regression"], text))
+
+
+@pytest.mark.parametrize("length", [2**63, 2**64 - 1, 10**6])
+def test_a_header_longer_than_the_file_is_refused(length):
+    data = FILES["regression"][:-32]
+    with pytest.raises(ModelFileError, match="longer than the file"):
+        from_bytes(sealed(data[:8] + length.to_bytes(8, "little") + data[16:]))
+
+
+def test_files_of_other_kinds_are_named(tmp_path):
+    path = tmp_path / "not-a-model"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bomb:
+        bomb.writestr("zeros", bytes(10**7))
+    with pytest.raises(ModelFileError, match="is not a diprime model"):
+        load(path)
+    path.write_bytes(b"")
+    with pytest.raises(ModelFileError, match="is not a diprime model"):
+        load(path)
+    with pytest.raises(ModelFileError, match="is not a file"):
+        load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nothing")
+    with path.open("wb") as sparse:
+        sparse.truncate(MOST_BYTES + 1)
+    with pytest.raises(ModelFileError, match="larger than any model"):
+        load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="is not a file"):
+        load(tmp_path / "pipe")

@@ -1,0 +1,251 @@
+"""ONNX models in onnxruntime against ours: equal in every bit, whatever the domain, the forest and the rows."""
+
+import json
+import math
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Forest, Ledger, Numeric, merge
+from diprime.domain.codes import BUCKETS, MISSING, OTHER
+from diprime.model.forest import WORTH_LIMITS
+from diprime.model.masks import threshold_mask
+from diprime.output.onnx import onnx_inputs, to_onnx
+from tests.small_data import METHODS, TASKS, fit, make
+
+pytest.importorskip("onnx", reason="onnx is not installed.")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed.")
+
+
+def session(model):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), options, ["CPUExecutionProvider"])
+
+
+def assert_same(model, X, inputs=None):
+    """Compare the predictions of the exported model with ours."""
+    outputs = session(model).run(None, onnx_inputs(model, X) if inputs is None else inputs)
+    if hasattr(model, "classes_"):
+        label, probabilities = outputs
+        assert label.tolist() == model.predict(X).tolist()
+        assert label.dtype.kind == ("O" if model.classes_.dtype.kind == "U" else model.classes_.dtype.kind)
+        assert probabilities.tobytes() == model.predict_proba(X).tobytes()
+    else:
+        assert outputs[0].tobytes() == model.predict(X).tobytes()
+
+
+# -- any domain, any forest, any rows ----------------------------------------------------------------------------------
+
+finite = st.floats(-1e9, 1e9)
+texts = st.text(st.characters(codec="utf-8"), max_size=5)
+
+
+@st.composite
+def numerics(draw):
+    if draw(st.booleans()):
+        edges = draw(st.lists(finite, min_size=1, max_size=9, unique=True))
+        return Numeric(edges=sorted({e + 0.0 for e in edges}))
+    low = draw(finite)
+    return Numeric(low, low + draw(st.floats(1e-3, 1e9)), scale=draw(st.sampled_from(["linear", "log"])))
+
+
+level_lists = st.one_of(
+    st.lists(texts, min_size=1, max_size=6, unique=True),
+    st.lists(st.integers(-(2**53) + 1, 2**53 - 1) | finite | st.just(math.inf), min_size=1, max_size=6, unique=True),
+    st.lists(st.booleans(), min_size=1, unique=True),
+    st.integers(250, 600).map(range),
+    st.integers(250, 600).map(lambda n: [str(i) for i in range(n)]),
+)
+features = st.one_of(numerics(), level_lists.map(Categorical))
+targets = st.one_of(
+    st.just(Numeric(-5, 7)),
+    st.lists(texts, min_size=1, max_size=5, unique=True).map(Categorical),
+    st.integers(1, 5).map(lambda n: Categorical(range(n))),
+    st.just(Categorical([0.5, 2, -1])),
+    st.just(Categorical([False, True])),
+)
+
+
+def values_of(feature):
+    """Return a strategy of what a column may hold: values at, beside and far from what the domain names."""
+    if isinstance(feature, Numeric):
+        edges = feature.thresholds
+        near = np.unique(np.concatenate([edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)])).tolist()
+        return st.one_of(st.sampled_from([*near, math.nan, math.inf, -math.inf]), st.floats())
+    odd = [None] if isinstance(feature.levels[0], str) else [math.nan, math.inf, -math.inf, 2.0**53, 0.1]
+    stray = texts if isinstance(feature.levels[0], str) else st.floats()
+    return st.one_of(st.sampled_from(feature.levels), st.sampled_from(odd), stray)
+
+
+@st.composite
+def random_models(draw, domain):
+    """Return a model with a forest of any trees: a fit on one row, whose forest is then replaced."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    depths = np.array(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+    n_splits, n_leaves = ((1 << depths) - 1).sum(), (1 << depths).sum()
+    chosen = rng.integers(0, domain.n_features, n_splits).astype(np.int32)
+    masks = np.empty((n_splits, 32), dtype=np.uint8)
+    for split, j in enumerate(chosen):
+        if domain.is_categorical[j]:
+            bits = np.zeros(256, dtype=np.uint8)
+            codes = [*range(domain.n_codes[j]), OTHER, MISSING]
+            bits[codes] = rng.integers(0, 2, len(codes))
+            masks[split] = np.packbits(bits, bitorder="little")
+        else:
+            masks[split] = threshold_mask(rng.integers(0, domain.n_codes[j], 1), rng.integers(0, 2, 1) > 0)[0]
+    row = [[1.0 if isinstance(f, Numeric) else f.levels[0] for f in domain.features.values()]]
+    of_classes = isinstance(domain.target, Categorical)
+    kind = DiPriMeClassifier if of_classes else DiPriMeRegressor
+    model = kind(1, domain, max_depth=1, n_estimators=1, n_jobs=1).fit(
+        row, [domain.target.levels[0] if of_classes else 0]
+    )
+    n_outputs = model.forest_.values.shape[1]
+    values = rng.dirichlet(np.ones(n_outputs), n_leaves) if of_classes else rng.uniform(-5, 7, (n_leaves, 1))
+    if draw(st.booleans()):
+        values = values.round(1)  # ties
+    model.forest_ = Forest(depths, chosen, masks, values, rng.normal(5, 5, n_leaves))
+    return model
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_forest_predicts_the_same(data):
+    listed = data.draw(st.lists(features, min_size=1, max_size=4))
+    domain = Domain({f"feature {i}": f for i, f in enumerate(listed)}, data.draw(targets))
+    model = data.draw(random_models(domain))
+    n = data.draw(st.integers(1, 12))
+    columns = [data.draw(st.lists(values_of(f), min_size=n, max_size=n)) for f in listed]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    assert_same(model, rows)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data(), st.sampled_from([np.float32, np.float64]))
+def test_a_matrix_of_numbers_is_fed_as_it_is(data, dtype):
+    listed = data.draw(st.lists(numerics(), min_size=1, max_size=4))
+    domain = Domain({f"feature {i}": f for i, f in enumerate(listed)}, data.draw(targets))
+    model = data.draw(random_models(domain))
+    columns = [data.draw(st.lists(values_of(f), min_size=9, max_size=9)) for f in listed]
+    with np.errstate(over="ignore"):
+        X = np.array(columns).T.astype(dtype)
+    assert_same(model, X, {"numbers": X.astype(np.float64)})
+
+
+# -- fitted models -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("task", TASKS)
+def test_every_method_exports(task, method):
+    X, y = make(task, 600)
+    model = fit(task, X, y, method=method, n_estimators=3, max_depth=4)
+    assert_same(model, X)
+    assert_same(model, X.astype(np.float32))
+    assert_same(model, X, {"numbers": X})
+
+
+def test_merged_forests_of_different_depths_export():
+    X, y = make("classification", 400)
+    models = [fit("classification", X, y, max_depth=d, n_estimators=n) for d, n in ((1, 2), (5, 1), (3, 2))]
+    assert_same(merge(models), X)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, WORTH_LIMITS])
+def test_any_number_of_rows_is_predicted(n):
+    rng = np.random.default_rng(0)
+    domain = Domain({"a": Numeric(0, 1), "b": Numeric(1, 9, scale="log")}, Numeric(0, 10))
+    X = np.column_stack([rng.random(n), rng.lognormal(0, 1, n)])
+    X[rng.random((n, 2)) < 0.1] = np.nan
+    model = DiPriMeRegressor(5, domain, n_estimators=2, max_depth=5).fit(X[:500], 10 * X[:500, 0])
+    assert_same(model, X)
+
+
+def test_frames_of_categories_export():
+    rng = np.random.default_rng(0)
+    n = 500
+    cities = [f"city {i}" for i in range(700)]  # more than there are codes: they share
+    frame = pd.DataFrame(
+        {
+            "city": pd.Categorical(rng.choice([*cities, None], n), cities),
+            "note": rng.choice(["", "missing", "x", "unlisted", None], n),
+            "year": rng.choice([1990, 1991, 2000, 5], n),
+            "age": rng.uniform(0, 100, n),
+        }
+    )
+    frame["year"] = frame["year"].astype("Int64").mask(rng.random(n) < 0.1)
+    domain = Domain(
+        {
+            "age": Numeric(0, 90),
+            "city": Categorical(cities),
+            "note": Categorical(["", "missing", "x"]),
+            "year": Categorical(range(1990, 2010)),
+        },
+        Categorical(["no", "yes"]),
+    )
+    y = np.where(frame["age"] > 50, "yes", "no")
+    model = DiPriMeClassifier(20, domain, n_estimators=3, max_depth=7, balance=0).fit(frame, y)
+    assert_same(model, frame)
+    exported = to_onnx(model)
+    metadata = {item.key: item.value for item in exported.metadata_props}
+    assert json.loads(metadata["diprime.numbers"]) == ["age", "year"]
+    assert json.loads(metadata["diprime.texts"]) == ["city", "note"]
+    assert json.loads(metadata["diprime.missing_texts"]) == ["", "missing 0"]
+    assert Ledger.from_json(metadata["diprime.privacy"]) == model.privacy_
+    # Fed by hand, as another language would.
+    plain = frame.astype({"city": object})
+    table = {
+        "numbers": np.column_stack([frame["age"], frame["year"].astype("float64")]),
+        "texts": np.column_stack([plain["city"].fillna(""), plain["note"].fillna("missing 0")]).astype(object),
+    }
+    assert_same(model, frame, table)
+
+
+def test_a_shared_code_stands_for_all_its_levels():
+    domain = Domain({"a": Categorical([str(i) for i in range(600)])}, Categorical(["x", "y"]))
+    model = DiPriMeClassifier(1, domain, n_estimators=1, max_depth=8).fit([["1"]], ["x"])
+    label, probabilities = session(model).run(
+        None, {"texts": np.array([["7"], [str(7 + BUCKETS)], [str(7 + 2 * BUCKETS)]], dtype=object)}
+    )
+    assert len(label) == 3
+    assert (probabilities == probabilities[0]).all()
+
+
+# -- what cannot be exported -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("levels", [["a", 1], [b"a", b"b"], [(1, 2)], [2**53], [1e300], ["half \ud800"]])
+def test_levels_without_an_onnx_type_are_refused(levels):
+    domain = Domain({"fine": Numeric(0, 1), "odd one": Categorical(levels)}, Numeric(0, 1))
+    model = DiPriMeRegressor(1, domain, max_depth=1).fit([[0.5, levels[0]]], [0.5])
+    for export in (to_onnx, lambda m: onnx_inputs(m, [[0.5, levels[0]]])):
+        with pytest.raises(ValueError, match="'odd one' has levels that are neither all text nor all numbers"):
+            export(model)
+
+
+@pytest.mark.parametrize("classes", [["a", 1], [(1, 2), (3, 4)], ["half \ud800", "b"]])
+def test_classes_without_an_onnx_type_are_refused(classes):
+    model = DiPriMeClassifier(1, Domain({"a": Numeric(0, 1)}, Categorical(classes)), max_depth=1)
+    model.fit([[0.5]], [classes[0]])
+    with pytest.raises(ValueError, match="The classes are neither all text nor all numbers"):
+        to_onnx(model)
+
+
+def test_wrong_columns_are_refused_as_by_predict():
+    X, y = make("regression", 50)
+    model = fit("regression", X, y, max_depth=1)
+    with pytest.raises(ValueError, match="X has 3 features"):
+        onnx_inputs(model, X[:, :3])
+    with pytest.raises(TypeError, match="'level' has dtype str, where numbers are expected"):
+        onnx_inputs(model, X.astype(str))
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    model = fit("regression", *make("regression", 50), max_depth=1)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"pip install 'diprime\[onnx\]'"):
+        to_onnx(model)

@@ -1,0 +1,342 @@
+"""The report: what it says, that it says nothing else, and that it works in a browser."""
+
+import json
+import math
+import re
+from fractions import Fraction
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import diprime
+from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, merge
+from diprime.model.tree_view import read_tree
+from diprime.output.report import sections
+from diprime.report import render
+from tests.browser import Browser
+from tests.small_data import DOMAINS, TASKS, fit, make
+
+HOSTILE = ("</script><script>document.title = 'hacked'</script>", "\"'><img src=x onerror=\"document.title='hacked'\">")
+
+
+class Page(HTMLParser):
+    """The tags and texts of a page, the content of its scripts apart."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.texts, self.scripts, self.inside = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.inside.append(tag)
+
+    def handle_endtag(self, tag):
+        while self.inside and self.inside.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        (self.scripts if self.inside[-1:] in (["script"], ["style"]) else self.texts).append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+    @property
+    def forest(self):
+        return json.loads(self.scripts[1])
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {task: fit(task, *make(task, 3000)) for task in TASKS}
+
+
+def hostile_model():
+    rng = np.random.default_rng(0)
+    level, image = HOSTILE
+    domain = Domain({level: Numeric(0, 10), image: Categorical(HOSTILE)}, Categorical([*HOSTILE, "half \ud800"]))
+    X = np.array([[x, HOSTILE[int(x > 5)]] for x in rng.uniform(0, 10, 2000)], dtype=object)
+    return DiPriMeClassifier(5, domain, max_depth=3).fit(X, X[:, 1])
+
+
+# -- what it says ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_ledger_is_all_there(models, task):
+    page = Page(render(models[task]))
+    for charge in models[task].privacy_.charges:
+        assert charge.what in page.text
+        assert charge.bound in page.text
+    assert "Private: ε = 1, δ = 0" in page.text
+    assert "2.72 times" in page.text
+    assert "73.1 % sure" in page.text
+    widths = [float(a["width"][:-1]) for tag, a in page.tags if tag == "rect"][: len(models[task].privacy_.charges)]
+    assert sum(widths) == pytest.approx(100, abs=0.01)
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"domain": "infer"}, "the domain was inferred"),
+        ({"accounting": "paper"}, "accounting as published"),
+        ({"random_state": 918273645}, "random_state was set"),
+        ({"epsilon": math.inf}, "epsilon is infinite"),
+    ],
+)
+def test_a_waiver_is_said_in_red_and_takes_the_promise_away(parameters, reason):
+    X, y = make("regression", 300)
+    page = Page(render(fit("regression", X, y, **parameters)))
+    assert ("header", {"class": "bad"}) in page.tags
+    assert "Not private" in page.text
+    assert "Private: ε" not in page.text
+    assert page.text.count(reason) == 2  # at the head of the page, and under the ledger
+    assert "918273645" not in "".join(page.texts + page.scripts)
+    assert ("What was read from the data" in page.text) == (parameters.get("domain") == "infer")
+
+
+def test_what_a_published_method_truly_costs_is_said():
+    ledger = diprime.Ledger(1, "paper")
+    ledger.charge(diprime.Charge("splits", "as published", "none", Fraction(1), strict_epsilon=Fraction(3)))
+    shown = " ".join(" ".join(part.itertext()) for part in sections._one_ledger(ledger, "a fit"))
+    assert "Strict accounting: splits cost epsilon = 3." in shown
+
+
+def test_every_ledger_of_a_merged_model_is_shown():
+    X, y = make("classification", 500)
+    merged = merge([fit("classification", X, y, epsilon=e, max_depth=2) for e in (0.5, 3)])
+    page = Page(render(merged))
+    assert "Private: ε = 3" in page.text
+    assert "Model 1 of 2" in page.text
+    assert "Model 2 of 2" in page.text
+    for ledger in merged.privacy_.merged:
+        cost = float(ledger.charges[-1].total)
+        assert page.text.count(f"leaf sums: ε = {cost:.6g},") == 2  # at the bar and in its legend
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 10, 30, 1e6])
+def test_every_epsilon_has_its_words(epsilon):
+    X, y = make("classification", 300)
+    page = Page(render(fit("classification", X, y, epsilon=epsilon, max_depth=2)))
+    assert ("This is a weak promise" in page.text) == (epsilon > 1)
+    assert "100.0 % sure" not in page.text
+    assert "inf" not in page.text.replace("inferred", "")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_nodes_are_those_of_the_forest(models, task):
+    model = models[task]
+    (tree,) = Page(render(model)).forest["trees"]
+    depth = int(model.forest_.depths[0])
+    leaves = slice(2**depth - 1, None)
+    assert np.array(tree["counts"][leaves]) == pytest.approx(model.forest_.counts, abs=0.051)
+    assert np.array(tree["values"][leaves]) == pytest.approx(model.forest_.values, rel=1e-4)
+    assert len(tree["countNoise"]) == depth + 1
+
+
+def test_it_holds_released_numbers_only(models):
+    for model in models.values():
+        bare = type(model)(**model.get_params(deep=False))
+        for name in ("domain_", "privacy_", "forest_", "classes_"):
+            if hasattr(model, name):
+                setattr(bare, name, getattr(model, name))
+        assert render(bare) == render(model)
+
+
+def test_a_forest_too_large_for_a_page_is_drawn_in_part(models, monkeypatch):
+    model = fit("classification", *make("classification", 500), n_estimators=5, max_depth=4)
+    monkeypatch.setattr(sections, "MOST_NODES", 70)
+    monkeypatch.setattr(sections, "DEEPEST_DRAWN", 3)
+    page = Page(render(model))
+    assert [tree["depth"] for tree in page.forest["trees"]] == [3] * 4
+    assert [tree["below"] for tree in page.forest["trees"]] == [1] * 4
+    assert "The first 4 of 5 trees" in page.text
+    monkeypatch.setattr(sections, "MOST_NODES", 1)
+    assert len(Page(render(model)).forest["trees"]) == 1
+
+
+def test_many_features_are_all_listed():
+    rng = np.random.default_rng(0)
+    domain = Domain({f"feature {i}": Numeric(0, 1) for i in range(40)}, Numeric(0, 1))
+    X = rng.random((500, 40))
+    page = Page(render(diprime.DiPriMeRegressor(1, domain).fit(X, X[:, 0])))
+    assert "25 more features" in page.text
+    assert all(f"feature {i} " in page.text for i in range(40))
+
+
+# -- what it must not do -----------------------------------------------------------------------------------------------
+
+
+def test_names_and_levels_are_text_whatever_they_hold():
+    text = render(hostile_model())
+    text.encode("utf-8")
+    page = Page(text)
+    assert [tag for tag, _ in page.tags].count("script") == 2  # the data and the page's own
+    assert "img" not in [tag for tag, _ in page.tags]
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    assert HOSTILE[0] in page.text
+    assert page.forest["classes"][:2] == sorted(HOSTILE)
+
+
+def test_nothing_in_it_points_elsewhere(models):
+    for tag, attributes in Page(render(models["classification"])).tags:
+        for name in ("src", "href", "action", "xlink:href"):
+            assert attributes.get(name, "data:,") == "data:,", tag
+    for asset in ("style.css", "explore.js"):
+        assert not re.search(r"url\(|@import|fetch\(|XMLHttp|https?:", diprime.report.page._asset(asset))
+
+
+def test_an_unfitted_model_has_no_report():
+    with pytest.raises(ValueError, match="not fitted"):
+        render(DiPriMeClassifier(domain=DOMAINS["classification"]))
+
+
+# -- in a browser ------------------------------------------------------------------------------------------------------
+
+ROOT = '[data-node="0"]'
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    pytest.importorskip("selenium", reason="Selenium is not installed.")
+    if not Browser.INSTALLED:
+        pytest.skip("Chromium or its driver is not installed (Debian: chromium and chromium-driver).")
+    started = Browser(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.driver.quit()
+
+
+def written(tmp_path, model):
+    path = tmp_path / "report.html"
+    path.write_text(render(model), encoding="utf-8")
+    return path
+
+
+def nodes(browser):
+    return browser.run("return visible().map((item) => Number(item.dataset.node))")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_it_loads_without_errors_and_fetches_nothing(browser, tmp_path, models, task):
+    path = written(tmp_path, models[task])
+    for scheme in ("light", "dark"):
+        browser.open(path, scheme)
+        assert nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
+        assert browser.errors() == []
+        assert browser.requests() == [path.as_uri()]
+
+
+def test_its_policy_stops_what_gets_in_all_the_same(browser, tmp_path, models):
+    intruders = "<script>document.title = 'hacked'</script><img src='http://127.0.0.1:9/x.png'>"
+    page = render(models["regression"]).replace("</body>", intruders + "</body>")
+    path = tmp_path / "report.html"
+    path.write_text(page, encoding="utf-8")
+    browser.open(path)
+    assert browser.driver.title == "Privacy report of a DiPriMeRegressor"
+    assert [("blocked" in error) for error in browser.errors()] == [True, True]
+    assert browser.requests() == [path.as_uri(), "http://127.0.0.1:9/x.png"]  # blocked, but no request goes unnoticed
+
+
+def test_hostile_names_are_shown_as_they_are(browser, tmp_path):
+    browser.open(written(tmp_path, hostile_model()))
+    browser.run("document.getElementById('open-all').click()")
+    assert browser.driver.title == "Privacy report of a DiPriMeClassifier"
+    assert browser.errors() == []
+    assert HOSTILE[0] in browser.run("return document.getElementById('node-details').textContent")
+    assert browser.run("return document.images.length") == 0
+
+
+def test_nodes_open_and_close_by_clicking(browser, tmp_path, models):
+    browser.open(written(tmp_path, models["classification"]))
+    box = browser.driver.find_element("css selector", '[data-node="4"] > .node')
+    box.click()
+    assert nodes(browser) == [0, 1, 3, 4, 9, 10, 2, 5, 6]
+    details = browser.driver.find_element("id", "node-details").text
+    tree = Page(render(models["classification"])).forest["trees"][0]
+    assert tree["conditions"][1] in details
+    assert tree["conditions"][4] in details
+    assert "%" in details
+    box.click()
+    assert nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
+    browser.driver.find_element("css selector", f"{ROOT} > .node").click()
+    assert nodes(browser) == [0]
+
+
+def test_the_keyboard_is_enough(browser, tmp_path, models):
+    from selenium.webdriver.common.keys import Keys
+
+    browser.open(written(tmp_path, models["regression"]))
+    browser.run("document.getElementById('close-all').focus()")
+
+    def focused(*keys):
+        browser.press(*keys)
+        return browser.run("return Number(document.activeElement.dataset.node)")
+
+    assert focused(Keys.TAB) == 0
+    assert focused(Keys.ARROW_RIGHT) == 1
+    assert focused(Keys.ARROW_DOWN, Keys.ARROW_DOWN) == 4
+    assert focused(Keys.ENTER) == 4
+    assert nodes(browser) == [0, 1, 3, 4, 9, 10, 2, 5, 6]
+    assert focused(Keys.ARROW_RIGHT) == 9
+    assert focused(Keys.ARROW_LEFT) == 4
+    assert focused(Keys.ARROW_LEFT) == 4  # closes it
+    assert nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
+    assert focused(Keys.SPACE, Keys.END) == 6
+    assert focused(Keys.ARROW_UP, Keys.ARROW_UP) == 2
+    assert focused(Keys.HOME) == 0
+    assert browser.run("return document.querySelectorAll('[role=treeitem][tabindex=\"0\"]').length") == 1
+
+
+def test_trees_are_chosen_and_opened_as_a_whole(browser, tmp_path):
+    X, y = make("classification", 4000)
+    model = fit("classification", X, y, n_estimators=3, max_depth=9)
+    browser.open(written(tmp_path, model))
+    assert browser.run("return document.querySelectorAll('.node').length") == 7  # the others are made when opened
+    browser.run("picker.selectedIndex = 2; picker.dispatchEvent(new Event('change'))")
+    assert browser.run("return tree === forest.trees[2]")
+    browser.run("document.getElementById('open-all').click()")
+    features = read_tree(model, 2).features
+
+    def splits(node):  # itself, or further below where it hands all its records on
+        return 2 * node + 2 < len(features) and (
+            features[node] is not None or splits(2 * node + 1) or splits(2 * node + 2)
+        )
+
+    def below(node):
+        return [node, *below(2 * node + 1), *below(2 * node + 2)] if splits(node) else [node]
+
+    assert nodes(browser) == below(0)
+    browser.run("document.getElementById('close-all').click()")
+    assert len(nodes(browser)) == 7
+
+
+def test_a_node_that_splits_nothing_can_still_be_opened(browser, tmp_path):
+    model = fit("classification", *make("classification", 500), n_estimators=1, max_depth=3)
+    model.forest_.masks[1] = 0  # the left child of the root hands all its records on to its own left child
+    model.forest_.features[1] = 0
+    browser.open(written(tmp_path, model))
+    assert nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
+    boxes = {
+        node: browser.run(f"return canvas.querySelector('[data-node=\"{node}\"] > .node').innerText") for node in (1, 3)
+    }
+    assert "splits nothing" in boxes[1]
+    assert boxes[3].startswith("every record")
+
+
+def test_it_suits_screens_and_paper(browser, tmp_path, models):
+    path = written(tmp_path, models["classification"])
+    background = "return getComputedStyle(document.body).backgroundColor"
+    browser.open(path, "dark")
+    dark = browser.run(background)
+    for width in (320, 420, 800, 1400):
+        browser.resize(width, 900)
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+    browser.resize(1200, 900)
+    browser.print_preview()
+    assert browser.run(background) == "rgb(255, 255, 255)"
+    assert browser.run("return getComputedStyle(document.querySelector('.controls')).display") == "none"
+    browser.open(path, "light")
+    assert browser.run(background) not in (dark, "rgb(255, 255, 255)")

@@ -1,0 +1,321 @@
+"""Where random bits come from: no two streams alike, whoever draws from them."""
+
+import copy
+import multiprocessing
+import os
+import pickle
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+from diprime import randomness
+from diprime._util.threads import Threads
+from diprime.engines.assignment import deal_parts
+from diprime.kernels import sampling
+from diprime.privacy.randomness import STREAM_WORDS, RandomSource, big_integer_below, permutation
+from tests.goodness import fits
+
+
+def words(stream, n=8):
+    out = np.zeros(n, dtype=np.uint32)
+    sampling.draw_words(stream, out)
+    return tuple(out.tolist())
+
+
+# Streams -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_chacha20_s_input_with_its_number_in_the_nonce():
+    source = RandomSource(0)
+    first, second = source.streams(2), source.streams(1)
+    assert first.dtype == np.uint32
+    assert first.shape == (2, STREAM_WORDS)
+    for number, stream in enumerate([*first, *second]):
+        assert stream[:4].astype("<u4").tobytes() == b"expand 32-byte k"
+        assert stream[4:12].tolist() == first[0, 4:12].tolist()
+        assert stream[12:16].tolist() == [0, 0, number, 0]
+        assert stream[32] == 16
+    key = np.random.RandomState(0).bytes(32)
+    assert first[0, 4:12].astype("<u4").tobytes() == key
+
+
+def test_numbers_go_on_beyond_32_bits():
+    source = RandomSource(0)
+    source._next = 2**32 - 1
+    assert source.streams(2)[:, 14:16].tolist() == [[2**32 - 1, 0], [0, 1]]
+
+
+def test_streams_never_repeat_and_never_meet():
+    source = RandomSource(1)
+    drawn = [words(stream, 32) for n in (1, 0, 5, 100) for stream in source.streams(n)]
+    assert len(set(drawn)) == 106
+    pieces = [piece for row in drawn for piece in zip(row[::2], row[1::2], strict=True)]
+    assert len(set(pieces)) == len(pieces)
+    assert source.streams(0).shape == (0, STREAM_WORDS)
+
+
+def test_streams_that_one_caller_changes_leave_the_source_as_it_was():
+    source = RandomSource(1)
+    expected = RandomSource(1).streams(3)[2]
+    source.streams(2)[:] = 0
+    np.testing.assert_array_equal(source.streams(1)[0], expected)
+
+
+def test_a_seed_brings_the_same_streams_again():
+    a, b = RandomSource(7), RandomSource(7)
+    assert a.seeded
+    np.testing.assert_array_equal(a.streams(4), b.streams(4))
+    np.testing.assert_array_equal(a.integers(10**12, 9), b.integers(10**12, 9))
+    assert words(RandomSource(8).streams(1)[0]) != words(RandomSource(7).streams(1)[0])
+    state = np.random.RandomState(7)
+    np.testing.assert_array_equal(RandomSource(state).streams(1), RandomSource(7).streams(1))
+    assert words(RandomSource(state).streams(1)[0]) != words(RandomSource(7).streams(1)[0])
+    with pytest.raises(ValueError, match="cannot be used to seed"):
+        RandomSource("seed")
+
+
+def test_the_operating_system_gives_every_source_a_key_of_its_own():
+    sources = [RandomSource() for _ in range(50)]
+    assert not any(source.seeded for source in sources)
+    assert len({words(source.streams(1)[0]) for source in sources}) == 50
+    np.random.seed(0)  # noqa: NPY002
+    first = RandomSource().streams(1)
+    np.random.seed(0)  # noqa: NPY002
+    assert words(first[0]) != words(RandomSource().streams(1)[0])
+
+
+def test_the_whole_key_comes_from_the_operating_system(monkeypatch):
+    asked = []
+    monkeypatch.setattr(randomness.secrets, "token_bytes", lambda n: asked.append(n) or bytes(range(n)))
+    stream = RandomSource().streams(1)[0]
+    assert asked == [32]
+    assert stream[4:12].astype("<u4").tobytes() == bytes(range(32))
+
+
+def test_threads_never_share_a_stream():
+    source, numbers, lock = RandomSource(0), [], threading.Lock()
+    start = threading.Barrier(8)
+
+    def work():
+        start.wait()
+        mine = [int(number) for _ in range(200) for number in source.streams(3)[:, 14]]
+        with lock:
+            numbers.extend(mine)
+
+    workers = [threading.Thread(target=work) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(numbers) == list(range(8 * 200 * 3))
+
+
+def in_a_fork(function):
+    """Return the bytes that a function makes in a forked child."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn where threads are about
+        child = os.fork()
+    if child == 0:  # pragma: no cover
+        try:
+            os.write(writing, function())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        result = pipe.read()
+    os.waitpid(child, 0)
+    return result
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="the system cannot fork")
+def test_a_forked_child_draws_bits_of_its_own():
+    source = RandomSource()
+    source.streams(3)
+
+    def draw():
+        return np.array([words(stream) for stream in source.streams(2)], dtype=np.uint32).tobytes()
+
+    children = [in_a_fork(draw) for _ in range(2)]
+    again = in_a_fork(lambda: draw() + draw() + in_a_fork(draw))
+    drawn = [*children, again[:64], again[64:128], again[128:], draw()]
+    assert [len(d) for d in drawn] == [64] * 6
+    assert len({half for d in drawn for half in (d[:32], d[32:])}) == 12
+    # In the parent, and in a child from its second draw on, the key stays: streams are numbered, not keyed anew.
+    assert source.streams(1)[0, 14] == 5
+
+    def keys():
+        return b"".join(source.streams(1)[0, 4:12].tobytes() for _ in range(2))
+
+    in_child = in_a_fork(keys)
+    assert in_child[:32] == in_child[32:] != keys()[:32]
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="the system cannot fork")
+def test_a_seeded_source_is_the_same_in_a_child():
+    source = RandomSource(3)
+    assert in_a_fork(lambda: source.streams(2).tobytes()) == source.streams(2).tobytes()
+
+
+@pytest.mark.parametrize("source", [RandomSource(), RandomSource(0)], ids=["system", "seeded"])
+def test_a_source_is_not_copied_and_not_saved(source):
+    for take in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            take(source)
+    assert "key" not in repr(source)
+
+
+# Uniform draws follow their distribution -----------------------------------------------------------------------------
+
+DRAWS = 60_000
+
+
+def modulo(source, bound, n):
+    """Draw as one must not: a word, reduced."""
+    out = np.zeros(n, dtype=np.uint32)
+    sampling.draw_words(source.streams(1)[0], out)
+    return out.astype(np.uint64) % np.uint64(bound)
+
+
+@pytest.mark.parametrize("bound", [2, 3, 5, 6, 7, 100, 255])
+def test_integers_are_uniform(bound):
+    drawn = RandomSource(bound).integers(bound, DRAWS)
+    assert drawn.dtype == np.uint64
+    assert fits(np.bincount(drawn.astype(int), minlength=bound), [1 / bound] * bound)
+
+
+def test_pairs_of_integers_are_independent():
+    drawn = RandomSource(0).integers(7, DRAWS).astype(int).reshape(-1, 2)
+    assert fits(np.bincount(7 * drawn[:, 0] + drawn[:, 1], minlength=49), [1 / 49] * 49)
+
+
+@pytest.mark.parametrize("piece", [2**29, 2**30, 2**40, 2**61 // 3])
+def test_integers_below_large_bounds_are_uniform_from_end_to_end(piece):
+    drawn = RandomSource(1).integers(3 * piece, DRAWS)
+    assert fits(np.bincount((drawn // np.uint64(piece)).astype(int), minlength=3), [1 / 3] * 3)
+    assert fits(np.bincount((drawn % np.uint64(8)).astype(int), minlength=8), [1 / 8] * 8)
+
+
+def test_every_bit_of_a_large_integer_is_random():
+    drawn = RandomSource(4).integers(2**62 + 1, DRAWS)
+    for shift in range(0, 60, 3):
+        assert fits(np.bincount(((drawn >> np.uint64(shift)) & np.uint64(7)).astype(int), minlength=8), [1 / 8] * 8)
+
+
+def test_the_same_test_notices_a_draw_that_favours_small_integers():
+    drawn = modulo(RandomSource(1), 3 * 2**30, DRAWS)
+    assert not fits(np.bincount((drawn >> np.uint64(30)).astype(int), minlength=3), [1 / 3] * 3)
+
+
+@pytest.mark.parametrize("n_parts", [2, 3, 5, 7, 11, 200])
+def test_parts_are_uniform_and_independent(n_parts):
+    parts = np.zeros(DRAWS, dtype=np.uint16)
+    sampling.draw_parts(RandomSource(n_parts).streams(1)[0], n_parts, parts)
+    assert fits(np.bincount(parts, minlength=n_parts), [1 / n_parts] * n_parts)
+    if n_parts < 20:
+        pairs = n_parts * parts[:-1:2].astype(int) + parts[1::2]
+        assert fits(np.bincount(pairs, minlength=n_parts**2), [1 / n_parts**2] * n_parts**2)
+    out = np.zeros(DRAWS, dtype=np.uint32)
+    sampling.draw_words(RandomSource(0).streams(1)[0], out)
+    bits = (n_parts - 1).bit_length()
+    biased = (out & np.uint32(2**bits - 1)) % n_parts  # what would come out if nothing were thrown away
+    assert fits(np.bincount(biased, minlength=n_parts), [1 / n_parts] * n_parts) == (n_parts == 2)
+
+
+def orders(permute, n_things, n):
+    place = 3 ** np.arange(n_things) if n_things < 4 else 4 ** np.arange(n_things)
+    _, counts = np.unique(
+        [permute(stream, n_things) @ place for stream in RandomSource(2).streams(n)], return_counts=True
+    )
+    return counts
+
+
+def careless_shuffle(stream, n):
+    order = np.arange(n)
+    swaps = np.zeros(n, dtype=np.uint64)
+    sampling.draw_below(stream, n, swaps)
+    for i, j in enumerate(swaps.astype(int)):
+        order[[i, j]] = order[[j, i]]
+    return order
+
+
+def test_every_order_is_as_likely_as_any_other():
+    assert fits(orders(permutation, 3, 9_000), [1 / 6] * 6)
+    assert fits(orders(permutation, 4, 9_000), [1 / 24] * 24)
+    assert not fits(orders(careless_shuffle, 4, 9_000), [1 / 24] * 24)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1000])
+def test_a_permutation_holds_everything_once(n):
+    order = permutation(RandomSource(0).streams(1)[0], n)
+    assert order.dtype == np.int64
+    assert sorted(order.tolist()) == list(range(n))
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 2**32 - 1, 2**32, 2**32 + 1, 2**64, 3 * 2**100, 2**1000 + 1])
+def test_large_integers_stay_below_their_bound(bound):
+    stream = RandomSource(0).streams(1)[0]
+    drawn = [big_integer_below(stream, bound) for _ in range(50)]
+    assert all(0 <= d < bound for d in drawn)
+    if bound > 2**40:
+        assert len(set(drawn)) == 50
+        assert max(drawn) > bound // 2
+
+
+@pytest.mark.parametrize("bound", [3, 5, 6])
+@pytest.mark.parametrize("piece", [1, 2**31, 2**100])
+def test_large_integers_are_uniform(bound, piece):
+    stream = RandomSource(bound).streams(1)[0]
+    drawn = [big_integer_below(stream, bound * piece) // piece for _ in range(9_000)]
+    assert fits(np.bincount(drawn, minlength=bound), [1 / bound] * bound)
+
+
+def test_the_same_test_notices_large_integers_that_favour_small_ones():
+    stream = RandomSource(3).streams(1)[0]
+    drawn = [big_integer_below(stream, 2**102) % (3 * 2**100) // 2**100 for _ in range(9_000)]
+    assert not fits(np.bincount(drawn, minlength=3), [1 / 3] * 3)
+
+
+# The tree of each row ------------------------------------------------------------------------------------------------
+
+
+def deal(n_rows, n_parts, n_threads=1, *, seed=0, equal=False):
+    with Threads(n_threads) as threads:
+        return deal_parts(n_rows, n_parts, RandomSource(seed), threads, equal=equal)
+
+
+def test_parts_do_not_depend_on_threads_and_a_new_row_moves_no_other():
+    n_rows = 3 * randomness._ROWS_PER_STREAM + 17
+    parts = deal(n_rows, 7)
+    assert parts.dtype == np.uint16
+    for n_threads in (2, 3):
+        np.testing.assert_array_equal(deal(n_rows, 7, n_threads), parts)
+    for fewer in (n_rows - 1, 3 * randomness._ROWS_PER_STREAM, randomness._ROWS_PER_STREAM + 1, 1):
+        np.testing.assert_array_equal(deal(fewer, 7), parts[:fewer])
+
+
+def test_rows_are_dealt_uniformly_and_every_stream_is_used_once():
+    rows = randomness._ROWS_PER_STREAM
+    parts = deal(2 * rows + 5, 5)
+    assert fits(np.bincount(parts, minlength=5), [1 / 5] * 5)
+    pairs = 5 * parts[:rows].astype(int) + parts[rows : 2 * rows]  # across streams
+    assert fits(np.bincount(pairs, minlength=25), [1 / 25] * 25)
+    sizes = np.bincount(parts)
+    assert sizes.max() - sizes.min() > 1
+
+
+def test_equal_parts_are_cut_from_a_permutation():
+    parts = deal(1003, 10, equal=True)
+    sizes = np.bincount(parts)
+    assert sizes.max() - sizes.min() == 1
+    assert not np.array_equal(parts, np.sort(parts))
+    assert not np.array_equal(parts, deal(1003, 10, seed=1, equal=True))
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_one_part_and_no_rows(equal):
+    assert deal(5, 1, equal=equal).tolist() == [0] * 5
+    assert deal(0, 3, equal=equal).tolist() == []
+    assert set(deal(2000, 65535, equal=equal).tolist()) <= set(range(65535))

@@ -1,0 +1,173 @@
+"""What "auto" means: reasonable functions of public numbers and released counts."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diprime.training import defaults
+
+ROWS = [-(10**6), -1, 0, 1, 50, 1000, 10**4, 10**5, 10**6, 10**8]
+EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(10), Fraction(10**6), math.inf]
+
+
+METHODS = ["joint", "diprime", "diprime-exp", "diprime-flip", "random"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_trees_and_depth_grow_with_the_rows_whatever_noise_does_to_their_count(epsilon, method):
+    for classification in (True, False):
+        trees = [defaults.n_estimators(method, rows, epsilon, classification=classification) for rows in ROWS]
+        assert all(isinstance(n, int) and n >= 1 for n in trees)
+        assert trees == sorted(trees)
+    for n_trees in (1, 4, 100):
+        for n_outputs in (1, 2, 3, 26, 1000):
+            depths = [defaults.max_depth(rows, epsilon, n_trees, n_outputs) for rows in ROWS]
+            assert all(isinstance(d, int) and d >= defaults.LEAST_DEPTH for d in depths)
+            assert depths == sorted(depths)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rows", ROWS)
+def test_trees_and_depth_grow_with_epsilon(rows, method):
+    of_classes, of_numbers = (
+        [defaults.n_estimators(method, rows, epsilon, classification=classification) for epsilon in EPSILONS]
+        for classification in (True, False)
+    )
+    assert of_classes == sorted(of_classes)
+    assert of_numbers == sorted(of_numbers)
+    assert all(a <= b for a, b in zip(of_classes, of_numbers, strict=True)), "means of numbers gain sooner"
+    depths = [defaults.max_depth(rows, epsilon, 1, 2) for epsilon in EPSILONS]
+    assert depths == sorted(depths)
+    assert defaults.max_depth(rows, Fraction(1), 100, 2) <= defaults.max_depth(rows, Fraction(1), 1, 2)
+
+
+def test_the_range_of_depths_is_used_and_ends_later_for_many_classes():
+    assert defaults.max_depth(0, Fraction(1), 1, 2) == defaults.LEAST_DEPTH
+    most = [defaults.max_depth(10**8, Fraction(1), 1, n_outputs) for n_outputs in (1, 2, 3, 4, 5, 8, 1000)]
+    assert most == [defaults.MOST_DEPTH + more for more in (0, 0, 1, 1, 2, 2, 3)]
+    few = {defaults.max_depth(1000, Fraction(1), 1, n_outputs) for n_outputs in (1, 2, 1000)}
+    assert len(few) == 1, "classes do not make rows"
+
+
+@pytest.mark.parametrize("classification", [True, False])
+def test_balance_is_an_exact_fraction_and_nothing_at_infinite_epsilon(classification):
+    for epsilon in EPSILONS:
+        balance = defaults.balance(classification=classification, epsilon=epsilon)
+        assert isinstance(balance, Fraction)
+        assert (balance == 0) == (epsilon == math.inf)
+
+
+def test_shares_are_exact_and_leave_enough():
+    assert {defaults.split_share(method) for method in METHODS if method != "joint"} == {Fraction(1, 2)}
+    for share in (defaults.COUNTS_SHARE, defaults.QUANTILE_SHARE, *map(defaults.split_share, METHODS)):
+        assert isinstance(share, Fraction)
+        assert 0 < share < 1
+    assert Fraction(9, 10) < 1 - defaults.COUNTS_SHARE - 2 * defaults.QUANTILE_SHARE
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_level_has_a_share_and_deeper_ones_no_less(method):
+    for epsilon in EPSILONS:
+        for depth in (1, 2, 9, 40):
+            weights = defaults.level_weights(method, depth, epsilon)
+            assert len(weights) == depth
+            assert all(isinstance(w, int) and w > 0 for w in weights)
+            assert weights == sorted(weights)
+            assert (len(set(weights)) == 1) == (depth == 1 or method != "joint" or epsilon == math.inf)
+
+
+def test_the_weights_of_levels_do_not_depend_on_a_finite_epsilon():
+    assert {tuple(defaults.level_weights("joint", 9, epsilon)) for epsilon in EPSILONS[:-1]} == {tuple(range(4, 13))}
+
+
+counts = st.lists(st.integers(-(10**4), 10**7), min_size=1, max_size=30)
+
+
+@given(counts, st.sampled_from(EPSILONS))
+def test_the_ends_are_what_the_cost_allows_whatever_noise_does_to_the_counts(class_counts, epsilon):
+    ends = defaults.ends(class_counts, epsilon)
+    assert isinstance(ends, Fraction)
+    assert 64 * ends == int(64 * ends)
+    assert 0 <= ends <= defaults.MOST_ENDS < Fraction(1, 2)
+    total = sum(class_counts)
+    if min(class_counts) <= 0 or len(class_counts) == 1 or epsilon == math.inf:
+        assert ends == 0
+    else:
+        assert ends <= Fraction(min(class_counts), total) / 2, "a node like the root is not blind to any class"
+        most = defaults.MOST_ENDS * min(1, defaults.MOST_EPSILON / epsilon)
+        assert ends <= most
+        assert ends + Fraction(1, 64) > min(most, Fraction(min(class_counts), total) / 2)
+
+
+def test_windows_are_widened_with_epsilon_and_those_of_leaves_more():
+    margins = [defaults.window_margins(epsilon) for epsilon in EPSILONS[:-1]]
+    assert all(isinstance(margin, (int, Fraction)) for both in margins for margin in both)
+    assert all(0 <= for_splits < for_leaves for for_splits, for_leaves in margins)
+    assert margins == sorted(margins)
+    assert [for_leaves for _, for_leaves in margins] == sorted(for_leaves for _, for_leaves in margins)
+    assert margins[-1][1] > 1000, "all of any window, as epsilon grows"
+    assert defaults.window_margins(Fraction(150))[0] == Fraction(1, 2)
+    assert margins[-1][0] == 1, "selections see three widths at most"
+
+
+# -- levels with windows -----------------------------------------------------------------------------------------------
+
+TREES = [1, 2, 4, 7, 1000]
+DEPTHS = [1, 2, 3, 5, 9, 12, 40]
+
+
+def test_every_other_level_has_windows_and_never_the_first():
+    assert defaults.window_levels(10**8, Fraction(1), 1, 9) == [2, 4, 6, 8]
+    assert defaults.window_levels(10**8, Fraction(1), 1, 8) == [2, 4, 6], "leaves have no splits to see by"
+    for rows, epsilon, n_trees, depth in itertools.product(ROWS, EPSILONS[:-1], TREES, DEPTHS):
+        levels = defaults.window_levels(rows, epsilon, n_trees, depth)
+        assert levels == list(range(2, 2 + 2 * len(levels), 2)), "none is left out before the last"
+        assert all(level < depth for level in levels)
+
+
+def test_levels_with_windows_grow_with_rows_and_epsilon_and_shrink_with_trees():
+    for n_trees, depth in itertools.product(TREES, DEPTHS):
+        table = [
+            [len(defaults.window_levels(rows, epsilon, n_trees, depth)) for epsilon in EPSILONS[:-1]] for rows in ROWS
+        ]
+        assert all(list(column) == sorted(column) for column in zip(*table, strict=True)), "with the rows"
+        assert all(row == sorted(row) for row, rows in zip(table, ROWS, strict=True) if rows >= 0), "with epsilon"
+    for rows, epsilon in itertools.product(ROWS, EPSILONS[:-1]):
+        of_trees = [len(defaults.window_levels(rows, epsilon, n_trees, 40)) for n_trees in TREES]
+        assert of_trees == sorted(of_trees, reverse=True)
+    few, many = (defaults.window_levels(rows, Fraction(1), 1, 40) for rows in (10**5, 10**8))
+    assert 0 < len(few) < len(many)
+
+
+@pytest.mark.parametrize("level", [2, 4])
+@pytest.mark.parametrize("n_trees", [1, 3])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(1), Fraction(8)])
+def test_a_level_has_windows_exactly_when_its_nodes_have_the_records(level, n_trees, epsilon):
+    needed = math.ceil(defaults.WINDOW_NEEDS * n_trees * 2**level / epsilon)
+    assert level in defaults.window_levels(needed, epsilon, n_trees, 9)
+    assert level not in defaults.window_levels(needed - 1, epsilon, n_trees, 9)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS[:-1])
+@pytest.mark.parametrize("rows", [0, -1, -(10**9)])
+def test_without_records_no_level_has_windows(rows, epsilon):
+    for n_trees, depth in itertools.product(TREES, DEPTHS):
+        assert defaults.window_levels(rows, epsilon, n_trees, depth) == []
+
+
+def test_a_level_has_no_more_windows_than_fit_in_memory():
+    for n_trees, depth in itertools.product([*TREES, 10**9], [*DEPTHS, 1000]):
+        levels = defaults.window_levels(10**12, Fraction(10**6), n_trees, depth)
+        assert all(n_trees * 2**level <= defaults.MOST_WINDOWS for level in levels)
+    assert defaults.window_levels(10**12, Fraction(1), 1, 40)[-1] == 10
+    assert defaults.MOST_WINDOWS == 2**10
+
+
+def test_windows_at_most_leave_most_of_epsilon_for_splits_and_leaves():
+    most = 1 + len(defaults.window_levels(10**12, Fraction(10**6), 1, 1000))
+    assert 1 - defaults.COUNTS_SHARE - 2 * most * defaults.QUANTILE_SHARE > Fraction(7, 10)

@@ -1,0 +1,391 @@
+"""Windows of the target: their exact privacy loss, node by node, and what the ledger is told of them."""
+
+import itertools
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime.domain.target_layout import TargetLayout, Windows
+from diprime.privacy.ledger import Ledger
+from diprime.privacy.mechanisms.selection import exponential_pmf
+from diprime.privacy.mechanisms.weights import exp_upper, weight_table
+from diprime.privacy.randomness import RandomSource
+from diprime.training import windows
+from diprime.training.windows import (
+    LEAST_WIDTH,
+    NODES_TOGETHER,
+    ONE_IN,
+    QUANTILE_RANGE,
+    WindowPlan,
+    charge_window,
+    charge_windows,
+    count_targets,
+    release_windows,
+    widened,
+)
+from tests.goodness import fits
+
+NUMBER = TargetLayout.of_number(4096)
+SMALL = TargetLayout.of_number(4)
+TINY = TargetLayout.of_number(2)
+EPSILONS = [Fraction(1, 7), Fraction(1), Fraction(4)]
+TOO_LITTLE_NOISE = Fraction(143, 100)  # an epsilon that is this much larger has 30 % less noise
+
+
+def counted(nodes, layout):
+    """Return how many records of each node have each value, from the lists of their values."""
+    return np.array([np.bincount(node, minlength=layout.n_targets) for node in nodes], dtype=np.int64)
+
+
+def ends_of(found):
+    return list(zip(found.low.tolist(), found.high.tolist(), strict=True))
+
+
+def window_of(target, layout, epsilon, source):
+    """Return the ends of the window of all records."""
+    return ends_of(release_windows(count_targets(np.array(target, dtype=np.int32), layout), layout, epsilon, source))[0]
+
+
+class Spy:
+    """Stands in for a mechanism: keeps what it is called with, and lets it do its work."""
+
+    def __init__(self, monkeypatch, name):
+        self.calls = []
+        self.original = getattr(windows, name)
+        monkeypatch.setattr(windows, name, self)
+
+    def __call__(self, *arguments):
+        self.calls.append(arguments)
+        return self.original(*arguments)
+
+
+def costs_of(nodes, layout=SMALL):
+    """Return the costs that a release of the windows of several nodes selects by: node, quantile, threshold."""
+    with pytest.MonkeyPatch.context() as patch:
+        spy = Spy(patch, "select")
+        release_windows(counted(nodes, layout), layout, Fraction(1), RandomSource(0))
+    assert {rule for rule, *_ in spy.calls} == {"exponential"}
+    costs = np.concatenate([costs for _, costs, _, _ in spy.calls])
+    streams = [stream.tobytes() for *_, streams in spy.calls for stream in streams]
+    assert len(set(streams)) == len(streams) == len(costs), "all quantiles of all nodes are drawn independently"
+    return costs.reshape(len(nodes), 2, layout.units).tolist()
+
+
+# -- costs -------------------------------------------------------------------------------------------------------------
+
+records = st.lists(st.integers(0, 4), max_size=40)
+
+
+@given(st.lists(records, min_size=1, max_size=5))
+@settings(deadline=None, max_examples=60)
+def test_the_costs_are_least_where_a_seventh_lies_below_and_above(nodes):
+    for node, (low, high) in zip(nodes, costs_of(nodes), strict=True):
+        for threshold in range(4):
+            below = sum(v <= threshold for v in node)
+            above = len(node) - below
+            assert low[threshold] == abs(6 * below - above)
+            assert high[threshold] == abs(below - 6 * above)
+
+
+def test_records_without_a_target_are_not_counted():
+    assert count_targets(np.array([], dtype=np.int32), SMALL).tolist() == [[0] * 5]
+    assert count_targets(np.array([-1, -1], dtype=np.int32), SMALL).tolist() == [[0] * 5]
+    assert count_targets(np.array([4, -1, 0, 4], dtype=np.int32), SMALL).tolist() == [[1, 0, 0, 0, 2]]
+    assert count_targets(np.array([7], dtype=np.int32), NUMBER).shape == (1, 4097)
+
+
+@given(st.lists(st.integers(0, 16), max_size=60), st.integers(0, 16))
+@settings(deadline=None, max_examples=80)
+def test_a_record_moves_the_costs_of_a_quantile_within_the_range(target, record):
+    layout = TargetLayout.of_number(16)
+    before, after = costs_of([target, [*target, record]], layout)
+    assert (np.ptp(np.subtract(after, before), axis=1) <= QUANTILE_RANGE).all()
+
+
+def test_a_record_can_move_the_costs_by_all_of_the_range():
+    """The record is below thresholds on either side of the seventh."""
+    target = [1] + [3] * 20
+    before, after = costs_of([target, [*target, 0]])
+    change = np.subtract(after, before)
+    assert change[0].tolist() == [-6, -6, -6, 6]
+    assert np.ptp(change[0]) == QUANTILE_RANGE
+
+
+@given(st.lists(records, min_size=1, max_size=5), st.data())
+@settings(deadline=None, max_examples=60)
+def test_a_record_moves_the_costs_of_its_own_node_alone(nodes, data):
+    at = data.draw(st.integers(0, len(nodes) - 1))
+    larger = [[*node, data.draw(st.integers(0, 4))] if i == at else node for i, node in enumerate(nodes)]
+    pairs = zip(costs_of(nodes), costs_of(larger), strict=True)
+    assert all(before == after for i, (before, after) in enumerate(pairs) if i != at)
+
+
+# -- the exact loss ----------------------------------------------------------------------------------------------------
+
+BITS = 100
+
+
+def are_close(one, two, epsilon):
+    """Return whether two distributions on the same outcomes are epsilon-close, decided in integers."""
+    shrink = exp_upper(epsilon, BITS)  # at least 2^bits·e^-epsilon: a bound that holds for it holds for e^-epsilon
+    pairs = list(zip(one, two, strict=True))
+    return all(p * shrink <= q * 2**BITS and q * shrink <= p * 2**BITS for p, q in pairs)
+
+
+def multisets(n_values, sizes):
+    return [m for size in sizes for m in itertools.combinations_with_replacement(range(n_values), size)]
+
+
+@cache
+def quantiles_pmfs(nodes, layout, epsilon, cost_range):
+    """Return the distributions of the quantiles of several nodes that are released at once: node, quantile."""
+    table = weight_table(epsilon, cost_range, layout.units)
+    return [[exponential_pmf(costs, table) for costs in both] for both in costs_of(nodes, layout)]
+
+
+def all_are_close(epsilon, cost_range, sizes=range(5), copies=1):
+    """Return whether each quantile of all small targets and their neighbours is epsilon-close."""
+    for target in multisets(SMALL.units + 1, sizes):
+        target = tuple(np.repeat(target, copies).tolist())
+        for record in range(SMALL.units + 1):
+            larger = tuple(sorted((*target, record)))
+            (before,), (after,) = (quantiles_pmfs((t,), SMALL, epsilon, cost_range) for t in (target, larger))
+            if not all(are_close(one, two, epsilon) for one, two in zip(before, after, strict=True)):
+                return False
+    return True
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_each_quantile_of_a_neighbour_is_told_apart_by_its_epsilon_at_most(epsilon):
+    """All targets of few records, and those with many times as many, one record added or removed."""
+    assert all_are_close(epsilon, QUANTILE_RANGE)
+    assert all_are_close(epsilon, QUANTILE_RANGE, sizes=range(1, 4), copies=7)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_a_range_that_is_shorter_by_a_third_is_found_out(epsilon):
+    shorter = 7 * QUANTILE_RANGE // 10
+    assert not (all_are_close(epsilon, shorter) and all_are_close(epsilon, shorter, sizes=range(1, 4), copies=7))
+
+
+def windows_pmf(low, high):
+    """Return the distribution of a window, whose ends are two independent quantiles in whatever order they come."""
+    pmf = {(a, b): Fraction(0) for a, b in itertools.combinations(range(len(low) + 1), 2)}
+    for (a, p), (b, q) in itertools.product(enumerate(low), enumerate(high)):
+        pmf[min(a, b), max(a, b) + 1] += p * q
+    return pmf
+
+
+def forests_are_close(epsilon, cost_range, copies):
+    """Return whether the windows of two nodes at once, of all small records, lose two quantiles' epsilon at most."""
+
+    @cache
+    def together(nodes):
+        each = [windows_pmf(*pmfs) for pmfs in quantiles_pmfs(nodes, TINY, epsilon, cost_range)]
+        return {outcome: math.prod(pmf[w] for pmf, w in zip(each, outcome, strict=True))
+                for outcome in itertools.product(*each)}  # fmt: skip
+
+    for both in itertools.product(multisets(TINY.units + 1, range(4)), repeat=2):
+        nodes = tuple(tuple(np.repeat(node, copies).tolist()) for node in both)
+        before = together(nodes)
+        assert sum(before.values()) == 1
+        for at, record in itertools.product((0, 1), range(TINY.units + 1)):
+            larger = tuple(tuple(sorted((*node, record))) if i == at else node for i, node in enumerate(nodes))
+            per_quantile = [quantiles_pmfs(n, TINY, epsilon, cost_range) for n in (nodes, larger)]
+            assert per_quantile[0][1 - at] == per_quantile[1][1 - at], "the other node loses nothing"
+            quantiles = zip(per_quantile[0][at], per_quantile[1][at], strict=True)
+            if not all(are_close(one, two, epsilon) for one, two in quantiles):
+                return False
+            if not are_close(before.values(), together(larger).values(), 2 * epsilon):
+                return False
+    return True
+
+
+@pytest.mark.parametrize("copies", [1, 7])
+def test_the_windows_of_all_nodes_together_lose_what_one_node_s_quantiles_cost(copies):
+    assert forests_are_close(Fraction(1), QUANTILE_RANGE, copies)
+
+
+def test_the_loss_of_several_nodes_shows_a_range_that_is_too_short():
+    assert not forests_are_close(Fraction(1), 7 * QUANTILE_RANGE // 10, 7)
+
+
+# -- draws -------------------------------------------------------------------------------------------------------------
+
+NODES = [[0, 1, 1, 2, 3, 3, 3, 4, 4], [], [0, 0, 1, 2]]
+
+
+def test_the_windows_of_nodes_are_drawn_from_their_distributions_and_less_noise_is_noticed():
+    """Of each pair of nodes together: drawn independently, their frequencies are those of the product."""
+    epsilon, copies = Fraction(2), 8000
+    table = weight_table(epsilon, QUANTILE_RANGE, SMALL.units)
+    pmfs = [windows_pmf(*(exponential_pmf(costs, table) for costs in both)) for both in costs_of(NODES)]
+
+    def counts(epsilon):
+        found = release_windows(counted(NODES * copies, SMALL), SMALL, epsilon, RandomSource(5))
+        drawn = [ends_of(Windows(found.low[i::3], found.high[i::3])) for i in range(3)]
+        for i, j in itertools.combinations(range(3), 2):
+            expected = {(v, w): p * q for (v, p), (w, q) in itertools.product(pmfs[i].items(), pmfs[j].items())}
+            frequencies = dict.fromkeys(expected, 0)
+            for pair in zip(drawn[i], drawn[j], strict=True):
+                frequencies[pair] += 1
+            yield list(frequencies.values()), list(expected.values())
+
+    assert all(fits(*pair) for pair in counts(epsilon))
+    # An empty node has equal costs, which no epsilon tells apart: every pair has one node that it tells of.
+    assert not any(fits(*pair) for pair in counts(epsilon * TOO_LITTLE_NOISE))
+
+
+def test_the_window_of_all_records_is_drawn_from_its_distribution_call_after_call():
+    target, draws = [*NODES[0], -1], 3000
+    table = weight_table(Fraction(1), QUANTILE_RANGE, SMALL.units)
+    ((low, high),) = costs_of(NODES[:1])
+    expected = windows_pmf(exponential_pmf(low, table), exponential_pmf(high, table))
+
+    def counts(epsilon):
+        source, found = RandomSource(5), dict.fromkeys(expected, 0)
+        for _ in range(draws):
+            found[window_of(target, SMALL, epsilon, source)] += 1
+        return list(found.values())
+
+    assert fits(counts(Fraction(1)), list(expected.values()))
+    assert not fits(counts(Fraction(3)), list(expected.values()))
+
+
+@pytest.mark.parametrize("together", [1, 2, 5, 1000])
+def test_windows_do_not_depend_on_how_many_nodes_are_in_memory_at_a_time(monkeypatch, together):
+    rng = np.random.default_rng(0)
+    nodes = [rng.integers(0, 4097, size=i % 50) for i in range(3 * NODES_TOGETHER + 7)]
+    targets = counted(nodes, NUMBER)
+    usual = Spy(monkeypatch, "select")
+    expected = ends_of(release_windows(targets, NUMBER, Fraction(1), RandomSource(3)))
+    assert max(len(costs) for _, costs, *_ in usual.calls) == 2 * NODES_TOGETHER
+    monkeypatch.setattr(windows, "NODES_TOGETHER", together)
+    assert ends_of(release_windows(targets, NUMBER, Fraction(1), RandomSource(3))) == expected
+    assert len(set(expected)) > 90
+
+
+# -- the window that is made of them -----------------------------------------------------------------------------------
+
+TARGETS = {
+    "none": [],
+    "none valid": [-1, -1, -1],
+    "all at the low end": [0] * 500,
+    "all at the high end": [4096] * 500,
+    "all alike": [1000] * 500,
+    "both ends": [0] * 250 + [4096] * 250,
+    "one": [17],
+    "uniform": list(range(0, 4097, 8)),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(50)])
+def test_a_window_is_inside_the_range_and_never_too_narrow(name, epsilon):
+    source, least = RandomSource(1), round(LEAST_WIDTH * NUMBER.units)
+    assert least == 16
+    targets = np.repeat(count_targets(np.array(TARGETS[name], dtype=np.int32), NUMBER), 20, axis=0)
+    found = release_windows(targets, NUMBER, epsilon, source)
+    assert len(found) == 20
+    assert found.low.dtype == found.high.dtype == np.int64
+    for low, high in ends_of(found):
+        assert 0 <= low < high <= NUMBER.units
+        assert high - low >= least
+
+
+@pytest.mark.parametrize("units", [4096, 256, 16, 2])
+def test_a_window_is_inside_the_range_and_wide_enough_wherever_the_quantiles_fall(monkeypatch, units):
+    layout, least = TargetLayout.of_number(units), max(1, round(LEAST_WIDTH * units))
+    near = sorted({t for t in [*range(20), units // 2, units // 2 + 3, *range(units - 20, units)] if 0 <= t < units})
+    pairs = list(itertools.product(near, repeat=2))
+    waiting = iter(np.ravel(pairs).tolist())
+    monkeypatch.setattr(windows, "select", lambda _, costs, *__: np.array([next(waiting) for _ in costs]))
+    found = release_windows(counted([[0]] * len(pairs), layout), layout, Fraction(1), RandomSource(0))
+    for picks, (low, high) in zip(pairs, ends_of(found), strict=True):
+        assert 0 <= low <= min(picks) <= max(picks) < high <= units
+        assert high - low >= least
+        if max(picks) + 1 - min(picks) >= least:
+            assert (low, high) == (min(picks), max(picks) + 1)
+
+
+def test_a_window_holds_the_middle_of_many_records():
+    target = np.random.default_rng(0).normal(1500, 100, size=20_000).astype(np.int32)
+    low, high = window_of(target, NUMBER, Fraction(1), RandomSource(2))
+    assert abs(np.mean(target < low) - 1 / ONE_IN) < 0.02
+    assert abs(np.mean(target > high) - 1 / ONE_IN) < 0.02
+    # A few records far away, or not valid, change next to nothing.
+    odd = np.concatenate([target, np.full(50, 4096), np.full(20_000, -1)])
+    again = window_of(odd, NUMBER, Fraction(1), RandomSource(2))
+    assert abs(again[0] - low) < 10
+    assert abs(again[1] - high) < 10
+
+
+def test_every_node_has_the_window_of_its_own_records():
+    nodes = [np.arange(700 * i, 700 * i + 701).repeat(20) for i in range(5)]
+    found = release_windows(counted(nodes, NUMBER), NUMBER, Fraction(1), RandomSource(2))
+    for i, (low, high) in enumerate(ends_of(found)):
+        assert abs(low - (700 * i + 100)) < 15
+        assert abs(high - (700 * i + 600)) < 15
+
+
+def test_widening_by_multiples_of_the_width_stops_at_the_ends_of_the_range():
+    before = Windows(np.array([100, 100, 2000, 4090, 7]), np.array([200, 4000, 2016, 4096, 8]))
+    expected = {
+        Fraction(0): ends_of(before),
+        Fraction(1, 2): [(50, 250), (0, 4096), (1992, 2024), (4087, 4096), (6, 9)],
+        Fraction(1, 1000): [(99, 201), (96, 4004), (1999, 2017), (4089, 4096), (6, 9)],
+        3: [(0, 500), (0, 4096), (1952, 2064), (4072, 4096), (4, 11)],
+        Fraction(10**9): [(0, 4096)] * 5,
+        Fraction(2**63 - 1, 3900): [(0, 4096)] * 5,  # of the second window's width, all but beyond 64 bits
+        Fraction(10**20): [(0, 4096)] * 5,
+    }
+    for margin, after in expected.items():
+        assert ends_of(widened(before, margin, NUMBER)) == after
+    assert ends_of(widened(NUMBER.whole, Fraction(2), NUMBER)) == ends_of(NUMBER.whole) == [(0, 4096)]
+
+
+# -- charges -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_window_is_charged_for_what_its_selection_is_made_for(monkeypatch):
+    epsilon, ledger = Fraction(1, 50), Ledger(Fraction(1))
+    charge_window(ledger, epsilon)
+    (charge,) = ledger.charges
+    table, select = Spy(monkeypatch, "weight_table"), Spy(monkeypatch, "select")
+    window_of([1, 2, 3], NUMBER, epsilon, RandomSource(0))
+    assert table.calls == [(epsilon, QUANTILE_RANGE, NUMBER.units)]
+    ((_, costs, used, _),) = select.calls
+    assert used is weight_table(epsilon, QUANTILE_RANGE, NUMBER.units)
+    assert (charge.what, charge.bound) == ("target window", f"cost range {QUANTILE_RANGE}")
+    assert charge.times == len(costs) == 2
+    assert charge.epsilon == epsilon
+    assert ledger.total == 2 * epsilon
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_windows_of_nodes_are_charged_by_level_for_two_quantiles_a_round(times):
+    ledger = Ledger(Fraction(1))
+    charge_windows(ledger, WindowPlan({2: Fraction(1, 50), 4: Fraction(1, 70)}, Fraction(1)), "whatever holds", times)
+    assert [(c.what, c.mechanism, c.bound, c.epsilon, c.times) for c in ledger.charges] == [
+        ("target windows of level 2", "exponential mechanism", "cost range 12", Fraction(1, 50), 2 * times),
+        ("target windows of level 4", "exponential mechanism", "cost range 12", Fraction(1, 70), 2 * times),
+    ]
+    assert all("whatever holds" in charge.composition for charge in ledger.charges)
+    assert ledger.total == 2 * times * (Fraction(1, 50) + Fraction(1, 70))
+    nothing = Ledger(Fraction(1))
+    charge_windows(nothing, WindowPlan({}, Fraction(1)), "whatever holds", times)
+    assert nothing.charges == []
+
+
+def test_all_quantiles_of_all_nodes_are_drawn_for_the_epsilon_that_was_charged(monkeypatch):
+    table, select = Spy(monkeypatch, "weight_table"), Spy(monkeypatch, "select")
+    release_windows(counted([[1, 2], []] * NODES_TOGETHER, NUMBER), NUMBER, Fraction(1, 50), RandomSource(0))
+    assert table.calls == [(Fraction(1, 50), QUANTILE_RANGE, NUMBER.units)]
+    assert len(select.calls) == 2
+    expected = weight_table(Fraction(1, 50), QUANTILE_RANGE, NUMBER.units)
+    assert all(used is expected for _, _, used, _ in select.calls)

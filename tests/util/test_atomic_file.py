@@ -1,0 +1,96 @@
+"""Files are written whole or not at all."""
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from diprime._util.atomic_file import whole_file
+
+
+def test_a_file_appears_only_when_it_is_complete(tmp_path):
+    place = tmp_path / "out"
+    with whole_file(place) as file:
+        file.write(b"all ")
+        assert not place.exists()
+        file.write(b"of it")
+    assert place.read_bytes() == b"all of it"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt(), SystemExit(1)])
+@pytest.mark.parametrize("before", [None, b"what was there"])
+def test_a_failure_leaves_what_was_there(tmp_path, failure, before):
+    place = tmp_path / "out"
+    if before is not None:
+        place.write_bytes(before)
+
+    def fail():
+        with whole_file(place) as file:
+            file.write(b"half of it")
+            raise failure
+
+    with pytest.raises(type(failure)):
+        fail()
+    assert os.listdir(tmp_path) == ([] if before is None else ["out"])
+    assert before is None or place.read_bytes() == before
+
+
+def test_it_has_the_usual_permissions_and_follows_links(tmp_path):
+    (tmp_path / "usual").write_bytes(b"")
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    with whole_file(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert stat.S_IMODE(target.stat().st_mode) == stat.S_IMODE((tmp_path / "usual").stat().st_mode)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as reader:
+        read = reader.submit(pipe.read_bytes)
+        with whole_file(pipe) as file:
+            file.write(b"hello")
+        assert read.result() == b"hello"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a name for standard output")
+def test_standard_output_is_written_to_by_name():
+    program = "from diprime.whole_files import whole_file\nwith whole_file('/dev/stdout') as file: file.write(b'hello')"
+    assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True).stdout == b"hello"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a name for standard output")
+def test_what_standard_output_holds_already_stays(tmp_path):
+    program = "from diprime.whole_files import whole_file\nwith whole_file('/dev/stdout') as file: file.write(b'hello')"
+    (tmp_path / "all").write_bytes(b"before, ")
+    with (tmp_path / "all").open("ab") as file:
+        subprocess.run([sys.executable, "-c", program], stdout=file, check=True)
+    assert (tmp_path / "all").read_bytes() == b"before, hello"
+
+
+def test_a_full_disk_is_named_by_the_file_that_did_not_fit(tmp_path):
+    def fill():
+        with whole_file(tmp_path / "out") as file:
+            file.write(b"half of it")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match=r"No space left on device: .*out'"):
+        fill()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_does_not_exist_is_the_usual_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere/out'"), whole_file(tmp_path / "nowhere" / "out") as file:
+        file.write(b"something")

@@ -1,0 +1,57 @@
+"""The bar that long fits show."""
+
+import itertools
+
+import pytest
+
+import diprime._util.progress
+from diprime._util.progress import Progress
+from tests.small_data import fit, make
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Let every look at the clock take a second."""
+    seconds = itertools.count()
+    monkeypatch.setattr(diprime._util.progress.time, "monotonic", lambda: float(next(seconds)))
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(("partition", "levels"), [(True, 3), (False, 6)])
+def test_a_long_fit_shows_its_levels_and_nothing_of_the_rows(capsys, partition, levels):
+    fit("classification", *make("classification", 977), n_estimators=2, max_depth=3, verbose=1, partition=partition)
+    out, err = capsys.readouterr()
+    assert out == ""
+    drawn = err.rstrip("\n").split("\r")[1:]
+    assert len(drawn) == levels
+    assert drawn[0].startswith("Growing trees [")
+    assert drawn[0].endswith(f"] 1/{levels} levels")
+    assert drawn[-1] == f"Growing trees [{'#' * 30}] {levels}/{levels} levels"
+    assert err.endswith("\n")
+    assert "977" not in err
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_quiet_fit_shows_nothing(capsys):
+    fit("regression", *make("regression", 50))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_short_fit_shows_nothing(capsys, monkeypatch):
+    monkeypatch.setattr(diprime._util.progress.time, "monotonic", lambda: 0.0)
+    fit("regression", *make("regression", 50), verbose=1)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_bar_grows_from_when_it_is_first_drawn(capsys, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(diprime._util.progress.time, "monotonic", lambda: now)
+    progress = Progress(4, shown=True)
+    progress.advance()
+    assert capsys.readouterr().err == ""
+    now = 10.0
+    progress.advance()
+    assert capsys.readouterr().err == f"\rGrowing trees [{'#' * 15}{'.' * 15}] 2/4 levels"
+    progress.advance()
+    progress.advance()
+    assert capsys.readouterr().err.endswith(f"[{'#' * 30}] 4/4 levels\n")
