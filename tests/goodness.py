@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 FALSE_ALARM = 1e-7
-LEAST_EXPECTED = 25.0
+MIN_EXPECTED = 25.0
 
 
 def fits(counts: Sequence[int], probabilities: Sequence[float]) -> bool:
@@ -21,8 +21,8 @@ def fits(counts: Sequence[int], probabilities: Sequence[float]) -> bool:
     if observed[p == 0].any():
         return False
     expected = p * observed.sum()
-    rare = expected < LEAST_EXPECTED
-    if expected[rare].sum() >= LEAST_EXPECTED:
+    rare = expected < MIN_EXPECTED
+    if expected[rare].sum() >= MIN_EXPECTED:
         observed = np.append(observed[~rare], observed[rare].sum())
         expected = np.append(expected[~rare], expected[rare].sum())
     elif rare.any():  # too few even together: they join the least of the others

@@ -109,7 +109,7 @@ def test_records_are_never_cut(tmp_path_factory, records, data):
 
 def test_a_quote_that_is_never_closed_is_not_searched_for_to_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 10)
-    monkeypatch.setattr(data_files, "MOST_RECORD_BYTES", 100)
+    monkeypatch.setattr(data_files, "MAX_RECORD_BYTES", 100)
     path = csv(tmp_path, 'a,b\n1,"2\n' + "3,4\n" * 1000)
     with pytest.raises(InputError, match="a quote is not closed"):
         list(DataFile(path).batches(["a"], ignore))

@@ -106,7 +106,7 @@ def check_levels(
             if level in own_from:
                 own = random_windows(n_nodes, seed + 100 * level)
                 for_splits = seen_through(own, target[kept], nodes, layout)
-                engine.look_through(own)
+                engine.set_windows(own)
             if look(level):
                 counts, values = counted(codes_kept, for_splits, nodes, n_nodes, layout)
                 bounds = list(engine.chunks())
@@ -201,7 +201,7 @@ def test_targets_are_counted_by_node_and_value_whatever_the_windows(name, n_thre
             assert found.dtype == np.int64
             np.testing.assert_array_equal(found, expected)
             if level == 2 and name == "number":
-                engine.look_through(random_windows(n_nodes, 0))
+                engine.set_windows(random_windows(n_nodes, 0))
                 np.testing.assert_array_equal(engine.targets(), expected)
             features, masks = random_splits(n_nodes, level)
             at = codes_kept[np.arange(len(nodes)), features[nodes]]
@@ -288,7 +288,7 @@ def test_starting_again_forgets_the_windows_of_nodes(level_of_windows):
         seen = []
         for level in range(3):
             if own and level == level_of_windows:
-                engine.look_through(random_windows(3 * 2**level, 7))
+                engine.set_windows(random_windows(3 * 2**level, 7))
             seen += [engine.histograms(0, 3 * 2**level).copy(), engine.sums()]
             if level < 2:
                 engine.route(*random_splits(3 * 2**level, level))
@@ -454,8 +454,8 @@ def test_under_windows_of_nodes_too_one_more_record_changes_one_node_by_one_amou
         if here == level:
             own = random_windows(n_nodes, seed)
             amount = (1 << layout.shift) + int(seen_through(own, [value], [node], layout)[0])
-            with_it.look_through(own)
-            without.look_through(own)
+            with_it.set_windows(own)
+            without.set_windows(own)
         bins = with_it.histograms(0, n_nodes) - without.histograms(0, n_nodes)
         if here >= level:
             place = node, np.arange(N_FEATURES) * 256 + codes[-1]
@@ -473,7 +473,7 @@ def test_under_windows_of_nodes_too_one_more_record_changes_one_node_by_one_amou
 
 def test_sums_at_the_largest_number_of_rows_do_not_run_into_each_other():
     for layout in LAYOUTS.values():
-        most = np.uint64(layout.most_rows)
+        most = np.uint64(layout.max_rows)
         value = most * np.uint64(layout.units)
         assert int(value) < 1 << layout.shift
         assert int(most) < 1 << (64 - layout.shift)
@@ -484,7 +484,7 @@ def test_sums_at_the_largest_number_of_rows_do_not_run_into_each_other():
 
 
 def test_too_many_rows_are_refused_before_anything_is_summed(monkeypatch):
-    monkeypatch.setattr(TargetLayout, "most_rows", 9)
+    monkeypatch.setattr(TargetLayout, "max_rows", 9)
     layout = LAYOUTS["binary"]
     local_histograms(*random_rows(layout, 9, 0), 1, layout, Threads(1))
     with pytest.raises(ValueError, match="more rows than the 9"):

@@ -28,8 +28,8 @@ from diprime.privacy.mechanisms.subsets import subset_median_pmf
 from diprime.privacy.mechanisms.weights import exp_upper, weight_table
 from diprime.privacy.randomness import RandomSource
 from diprime.training.grow import grow
-from diprime.training.splitting.candidates import Families, _Candidates
-from diprime.training.splitting.cost import MEDIAN_COST, MOST_UNITS, NEVER_ENOUGH, Cost
+from diprime.training.splitting.candidates import CategoricalCandidates, _Candidates
+from diprime.training.splitting.cost import MAX_UNITS, MEDIAN_COST, UNBOUNDED_SHORTFALL, Cost
 from diprime.training.splitting.joint import JointSplitter
 from diprime.training.splitting.median import MedianSplitter
 from diprime.training.windows import WindowPlan
@@ -56,7 +56,7 @@ COSTS = [
     *(Cost(1024, 0, 0, ends) for ends in ENDS),
     Cost(64, 0),
     Cost(256, 13, 5, Fraction(1, 8)),
-    Cost(256, 13, NEVER_ENOUGH, Fraction(3, 8)),
+    Cost(256, 13, UNBOUNDED_SHORTFALL, Fraction(3, 8)),
     Cost(32, 32_000),
     Cost(32, 32_000, 2, Fraction(31, 64)),
 ]
@@ -137,7 +137,7 @@ def test_costs_and_leaf_sums_of_neighbouring_data_sets(task, data):
     two = engine_of(*encoded(domain, larger), layout)
     counts = encoded(domain, [record])[1][0] >= 0
     source = RandomSource(data.draw(st.integers(0, 99)))
-    families = Families.draw(domain, source)
+    families = CategoricalCandidates.draw(domain, source)
     blind = MedianSplitter(domain, layout, families, 1, "exponential", looks_at_data=False)
     regions = Regions.roots(domain, 1)
     nothing = np.zeros((1, domain.n_features * 256 * layout.n_columns), dtype=np.uint64)
@@ -176,12 +176,12 @@ def test_costs_and_leaf_sums_of_neighbouring_data_sets(task, data):
 
 
 @pytest.mark.parametrize("ends", ENDS)
-@pytest.mark.parametrize(("balance", "enough"), [(0, 0), (100, NEVER_ENOUGH), (100, 3001), (100, 5)])
+@pytest.mark.parametrize(("balance", "enough"), [(0, 0), (100, UNBOUNDED_SHORTFALL), (100, 3001), (100, 5)])
 def test_the_range_of_a_cost_is_used_up_to_the_rounding(ends, balance, enough):
     """The range is not only enough: a record can move two candidates of a node by nearly all of it."""
     domain = Domain({"x": Numeric(edges=[1, 2])}, TARGETS["binary"][0])
     layout = TARGETS["binary"][1]
-    families = Families.draw(domain, RandomSource(0))
+    families = CategoricalCandidates.draw(domain, RandomSource(0))
     candidates = _Candidates(domain, layout, families, Regions.roots(domain, 1), np.zeros((1, 1), dtype=np.int64))
     n = 3000
     codes = np.repeat(np.array([0, 2], dtype=np.uint8), [n, n + 3])[:, None]
@@ -204,10 +204,10 @@ def test_the_range_of_a_cost_is_used_up_to_the_rounding(ends, balance, enough):
 def test_costs_of_neighbouring_histograms_at_the_largest_number_of_rows(task, data):
     _, layout = TARGETS[task]
     domain = Domain({"x": Numeric(0, 1)}, TARGETS[task][0])
-    families = Families.draw(domain, RandomSource(0))
+    families = CategoricalCandidates.draw(domain, RandomSource(0))
     candidates = _Candidates(domain, layout, families, Regions.roots(domain, 1), np.zeros((1, 1), dtype=np.int64))
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
-    columns, most = layout.n_columns, layout.most_rows - 1
+    columns, most = layout.n_columns, layout.max_rows - 1
     cells = data.draw(st.sampled_from([2, 3, 256]))
     cuts = np.sort(rng.integers(0, most + 1, size=cells * columns - 1))
     counts = np.diff([0, *cuts.tolist(), most]).astype(np.uint64)
@@ -316,7 +316,7 @@ EPSILON = Fraction(3, 2)
 
 
 def make_splitter(method, domain, layout, ends=Fraction(1, 8)):
-    families = Families.draw(domain, RandomSource(0))
+    families = CategoricalCandidates.draw(domain, RandomSource(0))
     if method == "joint":
         ends = ends if layout.units == 1 else Fraction(0)
         return JointSplitter(domain, layout, families, domain.n_features, Fraction(1, 10), ends)
@@ -567,7 +567,7 @@ def test_the_trees_of_the_audit_follow_the_exact_distribution():
 
 
 def test_units_of_the_joint_cost_are_what_the_range_says():
-    assert MOST_UNITS == 1024
+    assert MAX_UNITS == 1024
     ends = Fraction(1, 8)
     assert Cost.joint(Fraction(1), Fraction(1, 100), ends) == Cost(1024, 10, 5 * 1036 // 10, ends)
     assert Cost.joint(Fraction(1, 100), Fraction(1, 100), ends) == Cost(32, 0, 0, ends)

@@ -129,7 +129,7 @@ def fits_of_neighbours(task, make, seed, monkeypatch):
     y = np.array([TARGETS[task][i] for i in rng.integers(len(TARGETS[task]), size=n + 1)], dtype=object)
     coins = rng.integers(60, size=n + 1)
     monkeypatch.setattr(
-        training, "deal_parts", lambda n_rows, n_parts, *_, **__: (coins[:n_rows] % n_parts).astype(np.uint16)
+        training, "assign_trees", lambda n_rows, n_parts, *_, **__: (coins[:n_rows] % n_parts).astype(np.uint16)
     )
     sizes = [n, n + 1] if rng.random() < 0.5 else [n + 1, n]
     models, transcripts = [], [None]

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, ModelFileError, Numeric, load, merge
-from diprime.model.files import MOST_BYTES, from_bytes, to_bytes
+from diprime.model.files import MAX_BYTES, from_bytes, to_bytes
 from diprime.model.forest import READ_TOGETHER, Forest
 from diprime.model.tree_view import read_tree
 from tests.small_data import METHODS, TASKS, assert_same_forest, fit, make
@@ -515,7 +515,7 @@ def test_files_of_other_kinds_are_named(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing")
     with path.open("wb") as sparse:
-        sparse.truncate(MOST_BYTES + 1)
+        sparse.truncate(MAX_BYTES + 1)
     with pytest.raises(ModelFileError, match="larger than any model"):
         load(path)
 

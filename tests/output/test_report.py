@@ -148,13 +148,13 @@ def test_it_holds_released_numbers_only(models):
 
 def test_a_forest_too_large_for_a_page_is_drawn_in_part(models, monkeypatch):
     model = fit("classification", *make("classification", 500), n_estimators=5, max_depth=4)
-    monkeypatch.setattr(sections, "MOST_NODES", 70)
-    monkeypatch.setattr(sections, "DEEPEST_DRAWN", 3)
+    monkeypatch.setattr(sections, "MAX_NODES", 70)
+    monkeypatch.setattr(sections, "MAX_DRAWN_DEPTH", 3)
     page = Page(render(model))
     assert [tree["depth"] for tree in page.forest["trees"]] == [3] * 4
     assert [tree["below"] for tree in page.forest["trees"]] == [1] * 4
     assert "The first 4 of 5 trees" in page.text
-    monkeypatch.setattr(sections, "MOST_NODES", 1)
+    monkeypatch.setattr(sections, "MAX_NODES", 1)
     assert len(Page(render(model)).forest["trees"]) == 1
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from diprime import randomness
 from diprime._util.threads import Threads
-from diprime.engines.assignment import deal_parts
+from diprime.engines.assignment import assign_trees
 from diprime.kernels import sampling
 from diprime.privacy.randomness import STREAM_WORDS, RandomSource, big_integer_below, permutation
 from tests.goodness import fits
@@ -283,7 +283,7 @@ def test_the_same_test_notices_large_integers_that_favour_small_ones():
 
 def deal(n_rows, n_parts, n_threads=1, *, seed=0, equal=False):
     with Threads(n_threads) as threads:
-        return deal_parts(n_rows, n_parts, RandomSource(seed), threads, equal=equal)
+        return assign_trees(n_rows, n_parts, RandomSource(seed), threads, equal=equal)
 
 
 def test_parts_do_not_depend_on_threads_and_a_new_row_moves_no_other():

@@ -27,7 +27,7 @@ def test_trees_and_depth_grow_with_the_rows_whatever_noise_does_to_their_count(e
     for n_trees in (1, 4, 100):
         for n_outputs in (1, 2, 3, 26, 1000):
             depths = [defaults.max_depth(rows, epsilon, n_trees, n_outputs) for rows in ROWS]
-            assert all(isinstance(d, int) and d >= defaults.LEAST_DEPTH for d in depths)
+            assert all(isinstance(d, int) and d >= defaults.MIN_DEPTH for d in depths)
             assert depths == sorted(depths)
 
 
@@ -47,9 +47,9 @@ def test_trees_and_depth_grow_with_epsilon(rows, method):
 
 
 def test_the_range_of_depths_is_used_and_ends_later_for_many_classes():
-    assert defaults.max_depth(0, Fraction(1), 1, 2) == defaults.LEAST_DEPTH
+    assert defaults.max_depth(0, Fraction(1), 1, 2) == defaults.MIN_DEPTH
     most = [defaults.max_depth(10**8, Fraction(1), 1, n_outputs) for n_outputs in (1, 2, 3, 4, 5, 8, 1000)]
-    assert most == [defaults.MOST_DEPTH + more for more in (0, 0, 1, 1, 2, 2, 3)]
+    assert most == [defaults.MAX_DEPTH + more for more in (0, 0, 1, 1, 2, 2, 3)]
     few = {defaults.max_depth(1000, Fraction(1), 1, n_outputs) for n_outputs in (1, 2, 1000)}
     assert len(few) == 1, "classes do not make rows"
 
@@ -93,13 +93,13 @@ def test_the_ends_are_what_the_cost_allows_whatever_noise_does_to_the_counts(cla
     ends = defaults.ends(class_counts, epsilon)
     assert isinstance(ends, Fraction)
     assert 64 * ends == int(64 * ends)
-    assert 0 <= ends <= defaults.MOST_ENDS < Fraction(1, 2)
+    assert 0 <= ends <= defaults.MAX_LINEAR_TAIL < Fraction(1, 2)
     total = sum(class_counts)
     if min(class_counts) <= 0 or len(class_counts) == 1 or epsilon == math.inf:
         assert ends == 0
     else:
         assert ends <= Fraction(min(class_counts), total) / 2, "a node like the root is not blind to any class"
-        most = defaults.MOST_ENDS * min(1, defaults.MOST_EPSILON / epsilon)
+        most = defaults.MAX_LINEAR_TAIL * min(1, defaults.MAX_EPSILON / epsilon)
         assert ends <= most
         assert ends + Fraction(1, 64) > min(most, Fraction(min(class_counts), total) / 2)
 
@@ -163,9 +163,9 @@ def test_without_records_no_level_has_windows(rows, epsilon):
 def test_a_level_has_no_more_windows_than_fit_in_memory():
     for n_trees, depth in itertools.product([*TREES, 10**9], [*DEPTHS, 1000]):
         levels = defaults.window_levels(10**12, Fraction(10**6), n_trees, depth)
-        assert all(n_trees * 2**level <= defaults.MOST_WINDOWS for level in levels)
+        assert all(n_trees * 2**level <= defaults.MAX_WINDOWS for level in levels)
     assert defaults.window_levels(10**12, Fraction(1), 1, 40)[-1] == 10
-    assert defaults.MOST_WINDOWS == 2**10
+    assert defaults.MAX_WINDOWS == 2**10
 
 
 def test_windows_at_most_leave_most_of_epsilon_for_splits_and_leaves():

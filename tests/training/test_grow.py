@@ -10,7 +10,7 @@ from diprime import growth, histograms, leaves, splitters
 from diprime._util.threads import Threads
 from diprime.domain import Categorical, Domain, Numeric
 from diprime.domain.target_layout import TargetLayout, Windows
-from diprime.engines.assignment import deal_parts
+from diprime.engines.assignment import assign_trees
 from diprime.engines.local import LocalHistograms
 from diprime.model.regions import Regions
 from diprime.privacy.ledger import Ledger
@@ -20,7 +20,7 @@ from diprime.training import counts as overview
 from diprime.training import defaults, windows
 from diprime.training import train as training
 from diprime.training.grow import charge_levels, grow
-from diprime.training.splitting.candidates import Families
+from diprime.training.splitting.candidates import CategoricalCandidates
 from diprime.training.splitting.joint import JointSplitter
 from diprime.training.splitting.median import MedianSplitter
 from diprime.training.train import Settings, train
@@ -59,7 +59,7 @@ def random_rows(task, n, seed=0):
 
 def make_splitter(method, task, k=None):
     domain, layout = TASKS[task]
-    families = Families.draw(domain, RandomSource(1))
+    families = CategoricalCandidates.draw(domain, RandomSource(1))
     if method == "joint":
         return JointSplitter(domain, layout, families, k or 3, Fraction(1, 20), Fraction(3, 32))
     rule = "permute-and-flip" if method == "diprime-flip" else "exponential"
@@ -176,9 +176,9 @@ def test_windows_are_released_at_the_levels_of_the_plan_and_looked_through_befor
             log.append(("targets", super().targets()))
             return log[-1][1]
 
-        def look_through(self, windows):
+        def set_windows(self, windows):
             log.append(("look through", windows))
-            super().look_through(windows)
+            super().set_windows(windows)
 
         def histograms(self, begin, end):
             log.append(("histograms",))
@@ -603,7 +603,7 @@ def test_nothing_is_read_before_it_is_charged(monkeypatch, method, task, auto):
         (training, "release_counts", first),
         (training, "release_windows", first + window),
         (training, "charge_leaves", first + window + of_nodes),
-        (training, "deal_parts", [*first, *window, *of_nodes, "leaf sums"]),
+        (training, "assign_trees", [*first, *window, *of_nodes, "leaf sums"]),
         (training, "LocalHistograms", [*first, *window, *of_nodes, "leaf sums"]),
         (growth, "release_windows", [*first, *window, *of_nodes, "leaf sums"]),
     ]:
@@ -627,7 +627,7 @@ def test_nothing_is_read_before_it_is_charged(monkeypatch, method, task, auto):
 @pytest.mark.parametrize("n_parts", [2, 3, 7, 64])
 def test_parts_are_uniform_and_independent(n_parts):
     n = 70_000 * 2  # more than one stream
-    parts = deal_parts(n, n_parts, RandomSource(0), ONE, equal=False).astype(np.int64)
+    parts = assign_trees(n, n_parts, RandomSource(0), ONE, equal=False).astype(np.int64)
     # Uniform, by the chi-square statistic: mean d, variance 2d. So are pairs of neighbours, and of rows of two streams.
     for pairs, size in [
         (parts, n_parts),
@@ -640,36 +640,36 @@ def test_parts_are_uniform_and_independent(n_parts):
         statistic = ((counts - expected) ** 2 / expected).sum()
         assert abs(statistic - (size - 1)) < 5 * math.sqrt(2 * (size - 1)) + 5
     # Sizes vary from draw to draw as those of independent coins do: equal parts do not.
-    sizes = [np.bincount(deal_parts(600, n_parts, RandomSource(s), ONE, equal=False))[0] for s in range(1, 300)]
+    sizes = [np.bincount(assign_trees(600, n_parts, RandomSource(s), ONE, equal=False))[0] for s in range(1, 300)]
     variance = 600 / n_parts * (1 - 1 / n_parts)
     assert 0.7 < np.var(sizes) / variance < 1.35
 
 
 def test_a_further_row_moves_no_other_row_unless_parts_are_equal():
-    short = deal_parts(1000, 5, RandomSource(0), ONE, equal=False)
-    long = deal_parts(1001, 5, RandomSource(0), ONE, equal=False)
+    short = assign_trees(1000, 5, RandomSource(0), ONE, equal=False)
+    long = assign_trees(1001, 5, RandomSource(0), ONE, equal=False)
     assert (short == long[:1000]).all()
     with Threads(3) as threads:
-        assert (deal_parts(1000, 5, RandomSource(0), threads, equal=False) == short).all()
-    short = deal_parts(1000, 5, RandomSource(0), ONE, equal=True)
-    long = deal_parts(1001, 5, RandomSource(0), ONE, equal=True)
+        assert (assign_trees(1000, 5, RandomSource(0), threads, equal=False) == short).all()
+    short = assign_trees(1000, 5, RandomSource(0), ONE, equal=True)
+    long = assign_trees(1001, 5, RandomSource(0), ONE, equal=True)
     assert (short != long[:1000]).any()
     assert set(np.bincount(short)) == {200}
-    assert not deal_parts(10, 1, RandomSource(0), ONE, equal=False).any()
-    assert len(deal_parts(0, 3, RandomSource(0), ONE, equal=False)) == 0
+    assert not assign_trees(10, 1, RandomSource(0), ONE, equal=False).any()
+    assert len(assign_trees(0, 3, RandomSource(0), ONE, equal=False)) == 0
 
 
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("accounting", ["strict", "paper"])
 def test_only_the_papers_accounting_deals_equal_parts(monkeypatch, accounting, partition):
     asked = []
-    original = training.deal_parts
+    original = training.assign_trees
 
     def spy(n, n_parts, source, threads, *, equal):
         asked.append((n, n_parts, equal))
         return original(n, n_parts, source, threads, equal=equal)
 
-    monkeypatch.setattr(training, "deal_parts", spy)
+    monkeypatch.setattr(training, "assign_trees", spy)
     ledger, structure, _ = fit("joint", "number", partition=partition, accounting=accounting)
     assert asked == [(300, 3 if partition else 1, accounting == "paper")]
     assert ledger.is_private == (accounting == "strict")

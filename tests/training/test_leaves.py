@@ -224,7 +224,7 @@ def test_the_vector_of_numbers_is_what_is_left_and_their_sum():
 
 def test_a_bin_holds_as_many_rows_as_are_allowed():
     for layout in (TargetLayout.of_classes(2), TargetLayout.of_number(4096)):
-        rows = layout.most_rows
+        rows = layout.max_rows
         for value in (0, layout.units):
             total = rows * ((1 << layout.shift) + value)
             assert total < 1 << 64

@@ -13,7 +13,7 @@ import pytest
 from diprime import Domain, Ledger, Numeric, PrivacyWarning
 from diprime._util.threads import Threads
 from diprime.domain.target_layout import TargetLayout
-from diprime.engines.assignment import deal_parts
+from diprime.engines.assignment import assign_trees
 from diprime.privacy.ledger import Charge
 from diprime.privacy.measures import share_of
 from diprime.privacy.randomness import RandomSource
@@ -310,7 +310,7 @@ def test_shuffled_rows_with_their_coins_give_the_same_trees_and_leaf_sums(many, 
     domain = DOMAINS[task]
     codes, target = domain.encode(X), domain.encode_target(y)
     with Threads(1) as threads:
-        parts = deal_parts(len(codes), 3, RandomSource(5), threads, equal=False)
+        parts = assign_trees(len(codes), 3, RandomSource(5), threads, equal=False)
     first = grown(codes, target, parts, task, method, 1)
     units = 1 if task == "classification" else 4096
     assert first[2].sum() == units * len(X)

@@ -17,10 +17,10 @@ from diprime.privacy.mechanisms.weights import exp_upper, weight_table
 from diprime.privacy.randomness import RandomSource
 from diprime.training import windows
 from diprime.training.windows import (
-    LEAST_WIDTH,
+    MIN_WIDTH,
     NODES_TOGETHER,
-    ONE_IN,
     QUANTILE_RANGE,
+    TAIL_FRACTION,
     WindowPlan,
     charge_window,
     charge_windows,
@@ -287,7 +287,7 @@ TARGETS = {
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(50)])
 def test_a_window_is_inside_the_range_and_never_too_narrow(name, epsilon):
-    source, least = RandomSource(1), round(LEAST_WIDTH * NUMBER.units)
+    source, least = RandomSource(1), round(MIN_WIDTH * NUMBER.units)
     assert least == 16
     targets = np.repeat(count_targets(np.array(TARGETS[name], dtype=np.int32), NUMBER), 20, axis=0)
     found = release_windows(targets, NUMBER, epsilon, source)
@@ -300,7 +300,7 @@ def test_a_window_is_inside_the_range_and_never_too_narrow(name, epsilon):
 
 @pytest.mark.parametrize("units", [4096, 256, 16, 2])
 def test_a_window_is_inside_the_range_and_wide_enough_wherever_the_quantiles_fall(monkeypatch, units):
-    layout, least = TargetLayout.of_number(units), max(1, round(LEAST_WIDTH * units))
+    layout, least = TargetLayout.of_number(units), max(1, round(MIN_WIDTH * units))
     near = sorted({t for t in [*range(20), units // 2, units // 2 + 3, *range(units - 20, units)] if 0 <= t < units})
     pairs = list(itertools.product(near, repeat=2))
     waiting = iter(np.ravel(pairs).tolist())
@@ -316,8 +316,8 @@ def test_a_window_is_inside_the_range_and_wide_enough_wherever_the_quantiles_fal
 def test_a_window_holds_the_middle_of_many_records():
     target = np.random.default_rng(0).normal(1500, 100, size=20_000).astype(np.int32)
     low, high = window_of(target, NUMBER, Fraction(1), RandomSource(2))
-    assert abs(np.mean(target < low) - 1 / ONE_IN) < 0.02
-    assert abs(np.mean(target > high) - 1 / ONE_IN) < 0.02
+    assert abs(np.mean(target < low) - 1 / TAIL_FRACTION) < 0.02
+    assert abs(np.mean(target > high) - 1 / TAIL_FRACTION) < 0.02
     # A few records far away, or not valid, change next to nothing.
     odd = np.concatenate([target, np.full(50, 4096), np.full(20_000, -1)])
     again = window_of(odd, NUMBER, Fraction(1), RandomSource(2))

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from diprime._util.atomic_file import whole_file
+from diprime._util.atomic_file import atomic_file
 
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path):
     place = tmp_path / "out"
-    with whole_file(place) as file:
+    with atomic_file(place) as file:
         file.write(b"all ")
         assert not place.exists()
         file.write(b"of it")
@@ -30,7 +30,7 @@ def test_a_failure_leaves_what_was_there(tmp_path, failure, before):
         place.write_bytes(before)
 
     def fail():
-        with whole_file(place) as file:
+        with atomic_file(place) as file:
             file.write(b"half of it")
             raise failure
 
@@ -45,7 +45,7 @@ def test_it_has_the_usual_permissions_and_follows_links(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_bytes(b"old")
     link.symlink_to(target)
-    with whole_file(link) as file:
+    with atomic_file(link) as file:
         file.write(b"new")
     assert link.is_symlink()
     assert target.read_bytes() == b"new"
@@ -58,7 +58,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     os.mkfifo(pipe)
     with ThreadPoolExecutor() as reader:
         read = reader.submit(pipe.read_bytes)
-        with whole_file(pipe) as file:
+        with atomic_file(pipe) as file:
             file.write(b"hello")
         assert read.result() == b"hello"
     assert stat.S_ISFIFO(pipe.stat().st_mode)
@@ -67,13 +67,17 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a name for standard output")
 def test_standard_output_is_written_to_by_name():
-    program = "from diprime.whole_files import whole_file\nwith whole_file('/dev/stdout') as file: file.write(b'hello')"
+    program = (
+        "from diprime.whole_files import atomic_file\nwith atomic_file('/dev/stdout') as file: file.write(b'hello')"
+    )
     assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True).stdout == b"hello"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a name for standard output")
 def test_what_standard_output_holds_already_stays(tmp_path):
-    program = "from diprime.whole_files import whole_file\nwith whole_file('/dev/stdout') as file: file.write(b'hello')"
+    program = (
+        "from diprime.whole_files import atomic_file\nwith atomic_file('/dev/stdout') as file: file.write(b'hello')"
+    )
     (tmp_path / "all").write_bytes(b"before, ")
     with (tmp_path / "all").open("ab") as file:
         subprocess.run([sys.executable, "-c", program], stdout=file, check=True)
@@ -82,7 +86,7 @@ def test_what_standard_output_holds_already_stays(tmp_path):
 
 def test_a_full_disk_is_named_by_the_file_that_did_not_fit(tmp_path):
     def fill():
-        with whole_file(tmp_path / "out") as file:
+        with atomic_file(tmp_path / "out") as file:
             file.write(b"half of it")
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -92,5 +96,5 @@ def test_a_full_disk_is_named_by_the_file_that_did_not_fit(tmp_path):
 
 
 def test_a_folder_that_does_not_exist_is_the_usual_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere/out'"), whole_file(tmp_path / "nowhere" / "out") as file:
+    with pytest.raises(FileNotFoundError, match="nowhere/out'"), atomic_file(tmp_path / "nowhere" / "out") as file:
         file.write(b"something")

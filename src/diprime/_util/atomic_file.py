@@ -14,7 +14,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file that takes its place only when everything has been written.
 
     Until then it has a hidden name beside its place, and if anything goes wrong, an interruption included, it is
@@ -25,7 +25,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     place = Path(folder) / "greeting.txt"
-    ...     with whole_file(place) as file:
+    ...     with atomic_file(place) as file:
     ...         _ = file.write(b"hello")
     ...     place.read_text()
     'hello'

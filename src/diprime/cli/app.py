@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.tree import Tree as DrawnTree
 
 import diprime
-from diprime._util.atomic_file import whole_file
+from diprime._util.atomic_file import atomic_file
 from diprime.cli.checking import ColumnCheck, check
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.cli.demo_data import PEOPLE_DOMAIN, made_up_people
@@ -250,7 +250,7 @@ def predict(
             raise InputError(
                 f"The output would have two columns {name!r}; rename the one that you keep, or leave it out."
             )
-    with progress("Predicting") as advance, whole_file(output) as written:
+    with progress("Predicting") as advance, atomic_file(output) as written:
         batches = file.decoded(model.domain_.features, advance, kept)
         predictions = (_predictions(model, batch, kept) for batch in batches)
         if output.suffix == ".parquet":
@@ -312,7 +312,7 @@ def show(
 def report(model_path: ModelPath, output: OutputPath, as_json: JsonOption = False) -> None:
     """Write a report for people: one HTML page with the promise, the ledger, importances and the trees."""
     page = render(diprime.load(model_path))
-    with whole_file(output) as file:
+    with atomic_file(output) as file:
         file.write(page.encode())
     _say_written(output, as_json, report=str(output))
 
@@ -392,9 +392,9 @@ def demo(
     """Go through all steps with made-up people: check, plan, fit, predict, show and report."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, n_people, seed in (("people.csv", 30_000, 1), ("new.csv", 10_000, 2)):
-        with whole_file(folder / name) as file:
+        with atomic_file(folder / name) as file:
             file.write(made_up_people(n_people, seed).write_csv().encode())
-    with whole_file(folder / "domain.toml") as file:
+    with atomic_file(folder / "domain.toml") as file:
         file.write(PEOPLE_DOMAIN.encode())
     print(f"{folder}/people.csv now has 30,000 made-up people, {folder}/new.csv has 10,000 others, and")
     print(f"{folder}/domain.toml says what is public about them.")

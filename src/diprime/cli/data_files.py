@@ -20,7 +20,7 @@ from diprime.domain import Categorical, Domain, Numeric
 from diprime.model.tree_view import shortened
 
 BLOCK_BYTES = 1 << 23
-MOST_RECORD_BYTES = 1 << 26
+MAX_RECORD_BYTES = 1 << 26
 PARQUET_ROWS = 100_000
 Advance = Callable[[float], None]
 
@@ -130,7 +130,7 @@ class DataFile:
             while chunk := file.read(BLOCK_BYTES):
                 rest += chunk
                 end = _end_of_records(rest)
-                if not end and len(rest) > MOST_RECORD_BYTES:
+                if not end and len(rest) > MAX_RECORD_BYTES:
                     raise InputError(f"{self.path} cannot be read as CSV: a quote is not closed.")
                 yield self._scan_text(rest[:end]), end / size
                 rest = rest[end:]

@@ -13,8 +13,8 @@ from diprime.cli.text_values import MISSING_WORDS, as_text, read_numbers
 from diprime.domain import Categorical, Domain, Numeric
 
 REMARK = "# check: this must be public knowledge"
-MOST_LEVELS = 254
-MOST_CLASSES = 20  # of whole numbers, which could as well be a quantity
+MAX_LEVELS = 254
+MAX_CLASSES = 20  # of whole numbers, which could as well be a quantity
 
 _HEAD = """\
 # A draft of what is public about {name}, read from its rows: as it stands, it tells about them.
@@ -65,7 +65,7 @@ class ColumnDraft:
         self.none_twice &= present.n_unique() == len(present)
         if self.distinct is not None:
             self.distinct |= set(present.unique())
-            if len(self.distinct) > MOST_LEVELS:
+            if len(self.distinct) > MAX_LEVELS:
                 self.distinct = None
 
     @property
@@ -80,7 +80,7 @@ class ColumnDraft:
         if self.distinct is not None:
             return None
         if not self.is_quantity:
-            return f"which has more than {MOST_LEVELS} different texts, as names of persons have"
+            return f"which has more than {MAX_LEVELS} different texts, as names of persons have"
         return "whose whole numbers never repeat, as keys of persons do" if self.all_whole and self.none_twice else None
 
     def feature(self) -> Numeric | Categorical:
@@ -92,7 +92,7 @@ class ColumnDraft:
 
     def target(self, task: Task | None) -> Numeric | Categorical | None:
         """Return a target that covers what was seen, or None for one that a forest cannot learn."""
-        few = self.distinct is not None and len(self.distinct) <= MOST_CLASSES
+        few = self.distinct is not None and len(self.distinct) <= MAX_CLASSES
         if task == "regression" or (task is None and self.is_quantity and not (self.all_whole and few)):
             return Numeric(*_rounded_outwards(self.low, self.high)) if self.is_quantity else None
         if not self.distinct:
@@ -110,7 +110,7 @@ def draft(file: DataFile, target: str, task: Task | None, advance: Advance) -> s
             column.look_at(batch[name])
     goal = drafts.pop(target).target(task)
     if goal is None:
-        wanted = "numbers" if task == "regression" else f"classes, {MOST_LEVELS} at most"
+        wanted = "numbers" if task == "regression" else f"classes, {MAX_LEVELS} at most"
         raise InputError(f"The column {target!r} of {file.path} does not hold {wanted}, so it cannot be the target.")
     reasons = {name: column.why_no_feature() for name, column in drafts.items()}
     features = {name: column.feature() for name, column in drafts.items() if reasons[name] is None}

@@ -88,7 +88,7 @@ class TargetLayout:
         return 1.0 if self.n_outputs <= 2 else 0.5
 
     @property
-    def most_rows(self) -> int:
+    def max_rows(self) -> int:
         """Rows that a bin can count."""
         return (1 << min(31, 64 - self.shift)) - 1
 

@@ -17,7 +17,7 @@ def draw_bag(n_rows: int, source: RandomSource) -> npt.NDArray[np.uint16]:
     return (source.integers(1000, n_rows) >= 632).astype(np.uint16)
 
 
-def deal_parts(
+def assign_trees(
     n_rows: int, n_parts: int, source: RandomSource, threads: Threads, *, equal: bool
 ) -> npt.NDArray[np.uint16]:
     """Draw the tree of each row, from fresh bits and independently of all other rows.

@@ -50,8 +50,8 @@ class LocalHistograms:
         for_splits: Windows | None = None,
         for_leaves: Windows | None = None,
     ) -> None:
-        if len(target) > layout.most_rows:
-            raise ValueError(f"There are more rows than the {layout.most_rows:,} that are supported.")
+        if len(target) > layout.max_rows:
+            raise ValueError(f"There are more rows than the {layout.max_rows:,} that are supported.")
         self.layout = layout
         self._for_roots = layout.contributions(for_splits or layout.whole)
         self._for_leaves = layout.contributions(for_leaves or layout.whole)
@@ -91,7 +91,7 @@ class LocalHistograms:
         self._parents: Bins | None = None
         self._next_parents: Bins | None = None
 
-    def look_through(self, windows: Windows) -> None:
+    def set_windows(self, windows: Windows) -> None:
         """From now on, histograms see the target of each node's records, and of its descendants', through a window.
 
         Those of the parents, seen through another, are of no more use.

@@ -31,7 +31,7 @@ class Engine(Protocol):
     def targets(self) -> npt.NDArray[np.int64]:
         """Return how many records of every node have each value of the target."""
 
-    def look_through(self, windows: Windows) -> None:
+    def set_windows(self, windows: Windows) -> None:
         """From now on, histograms see the target of each node's records, and of its descendants', through a window."""
 
     def sums(self) -> npt.NDArray[np.int64]:

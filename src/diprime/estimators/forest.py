@@ -94,7 +94,7 @@ class _DiPriMe(PrivateEstimator):
             epsilon,
             method,
             _integer("n_estimators", self.n_estimators, 1, 65535),
-            _integer("max_depth", self.max_depth, 1, Forest.MOST_DEPTH),
+            _integer("max_depth", self.max_depth, 1, Forest.MAX_DEPTH),
             self._check_max_features(method, n_features, same_rows=epsilon == math.inf and not partition),
             _fraction("split_share", self.split_share, 0, 1, open_ends=True),
             _fraction("balance", self.balance, 0, 1000, open_ends=False),

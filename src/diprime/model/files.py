@@ -31,7 +31,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from diprime._util.atomic_file import whole_file
+from diprime._util.atomic_file import atomic_file
 from diprime._util.version import __version__
 from diprime.domain import Categorical, Domain
 from diprime.domain.features import bounds
@@ -43,8 +43,8 @@ from diprime.privacy.ledger import Ledger
 Task = Literal["classification", "regression"]
 FORMAT = 1
 MAGIC = b"DIPRIME\0"
-MOST_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
-MOST_TREES = 1 << 20
+MAX_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
+MAX_TREES = 1 << 20
 
 _LENGTH = 8
 _CHECKSUM = 32
@@ -90,7 +90,7 @@ def save_content(content: ModelContent, path: str | os.PathLike[str]) -> None:
     """Write a model file, whole or not at all."""
     data = to_bytes(content)
     from_bytes(data)  # what could not be read again is not written
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write(data)
 
 
@@ -100,7 +100,7 @@ def load_content(path: str | os.PathLike[str]) -> ModelContent:
     status = place.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ModelFileError(f"{place} is not a file.")
-    if status.st_size > MOST_BYTES:
+    if status.st_size > MAX_BYTES:
         raise ModelFileError(f"{place} is larger than any model file.")
     try:
         return from_bytes(place.read_bytes())
@@ -226,10 +226,10 @@ def _within(where: str, read: Callable[[Any], _Result], content: Any) -> _Result
 
 def _read_forest(depths: list[Any], body: memoryview, n_outputs: int) -> Forest:
     """Cut the body into arrays, after comparing its length with what the depths say."""
-    if not 1 <= len(depths) <= MOST_TREES:
+    if not 1 <= len(depths) <= MAX_TREES:
         raise ValueError("it has no trees, or impossibly many.")
-    if not all(type(depth) is int and 1 <= depth <= Forest.MOST_DEPTH for depth in depths):
-        raise ValueError(f"the depths of its trees are not integers from 1 to {Forest.MOST_DEPTH}.")
+    if not all(type(depth) is int and 1 <= depth <= Forest.MAX_DEPTH for depth in depths):
+        raise ValueError(f"the depths of its trees are not integers from 1 to {Forest.MAX_DEPTH}.")
     n_leaves = sum(1 << depth for depth in depths)
     n_splits = n_leaves - len(depths)
     shapes: list[tuple[str, tuple[int, ...]]] = [

@@ -18,7 +18,7 @@ from diprime.model.masks import Features, Masks, read_threshold_mask, threshold_
 Floats = npt.NDArray[np.float64]
 WALKED_TOGETHER = 256
 READ_TOGETHER = 1 << 14
-MOST_ROWS = 2.0**53  # that a leaf can be said to have
+MAX_ROWS = 2.0**53  # that a leaf can be said to have
 WORTH_LIMITS = 1 << 14  # rows from which on finding the limits of splits pays
 
 
@@ -62,7 +62,7 @@ class Forest:
     values: Floats
     counts: Floats
 
-    MOST_DEPTH: ClassVar[int] = 20
+    MAX_DEPTH: ClassVar[int] = 20
 
     @classmethod
     def of_trees(cls, structure: Structure, values: Floats, counts: Floats) -> Forest:
@@ -103,7 +103,7 @@ class Forest:
         slack = 1e-9 * max(abs(low), abs(high))  # of the means' rounding
         if not ((self.values >= low - slack) & (self.values <= high + slack)).all():
             raise ValueError("a leaf's value is not a number in the range of the target.")
-        if not (np.abs(self.counts) <= MOST_ROWS).all():
+        if not (np.abs(self.counts) <= MAX_ROWS).all():
             raise ValueError("a leaf's number of records is impossible.")
 
     def __repr__(self) -> str:

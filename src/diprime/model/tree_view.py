@@ -21,8 +21,8 @@ from diprime.model.noise import charged_noise_variance, mean_variance
 from diprime.model.regions import Regions
 
 Floats = npt.NDArray[np.float64]
-MOST_NAMED = 40
-LONGEST_NAME = 60
+MAX_NAMES = 40
+MAX_NAME_LENGTH = 60
 
 
 @dataclass(frozen=True)
@@ -226,8 +226,8 @@ def _sides_of_levels(
 
 def _listed(levels: Sequence[Hashable], codes: Sequence[int]) -> str:
     names = [_code_name(levels, code) for code in codes]
-    if len(names) > MOST_NAMED:
-        return f"{', '.join(names[:MOST_NAMED])} or {len(names) - MOST_NAMED} more"
+    if len(names) > MAX_NAMES:
+        return f"{', '.join(names[:MAX_NAMES])} or {len(names) - MAX_NAMES} more"
     return " or ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
 
 
@@ -242,13 +242,13 @@ def _code_name(levels: Sequence[Hashable], code: int) -> str:
 
 def shortened(name: str) -> str:
     """Return a name, cut where it is too long to read."""
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
 
 
 def feature_text(feature: Feature) -> str:
     """Return what a domain says of a feature or target, in words."""
     if isinstance(feature, Categorical):
-        names = [shortened(str(level)) for level in feature.levels[:MOST_NAMED]]
+        names = [shortened(str(level)) for level in feature.levels[:MAX_NAMES]]
         more = len(feature.levels) - len(names)
         return f"{len(feature.levels)} levels: {', '.join(names)}{f' and {more} more' if more else ''}"
     if feature.edges is not None:

@@ -14,7 +14,7 @@ from diprime.privacy.ledger import Ledger
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LONGEST_LINE = 26
+MAX_LINE_LENGTH = 26
 
 
 def _axes(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axes:
@@ -169,7 +169,7 @@ def _few_digits(noise: float) -> str:
 
 
 def _line(text: str) -> str:
-    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
+    return text if len(text) <= MAX_LINE_LENGTH else text[: MAX_LINE_LENGTH - 1] + "…"
 
 
 def plot_privacy_utility(

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from diprime.privacy.measures import Epsilon, _text, epsilon_from_text, exact_epsilon, exact_text
 
 Accounting = Literal["strict", "paper"]
-_MOST_DIGITS = 2000  # of the common denominator of a ledger that is read
-_MOST_NESTED = 50
+_MAX_DIGITS = 2000  # of the common denominator of a ledger that is read
+_MAX_NESTED = 50
 
 
 class PrivacyWarning(UserWarning):
@@ -183,8 +183,8 @@ class Ledger:
 
     @classmethod
     def _from_dict(cls, data: Any, where: str, depth: int) -> Ledger:
-        if depth > _MOST_NESTED:
-            raise ValueError(f"{where} is nested more than {_MOST_NESTED} deep.")
+        if depth > _MAX_NESTED:
+            raise ValueError(f"{where} is nested more than {_MAX_NESTED} deep.")
         _check_fields(data, _TYPES_OF_LEDGER, where)
         if data["accounting"] not in ("strict", "paper"):
             raise ValueError(f"accounting of {where} is neither 'strict' nor 'paper'.")
@@ -272,5 +272,5 @@ def _check_common_denominator(epsilons: Sequence[Epsilon | None], where: str) ->
     for epsilon in epsilons:
         if isinstance(epsilon, Fraction):
             common = math.lcm(common, epsilon.denominator)
-            if common >= 10**_MOST_DIGITS:
+            if common >= 10**_MAX_DIGITS:
                 raise ValueError(f"{where} has fractions without a common denominator of reasonable size.")

@@ -11,18 +11,18 @@ from diprime.privacy.measures import Epsilon
 COUNTS_SHARE = Fraction(1, 50)
 QUANTILE_SHARE = Fraction(1, 50)
 WINDOW_NEEDS = 1500  # records·epsilon at a node, below which quantiles would be a matter of luck
-MOST_WINDOWS = 1024  # of a level: each has a table in memory
+MAX_WINDOWS = 1024  # of a level: each has a table in memory
 N_FEATURES_OF_PAPER = 5
-MOST_DEPTH = 9
-LEAST_DEPTH = 1
+MAX_DEPTH = 9
+MIN_DEPTH = 1
 # Beyond, a leaf needs rows only to average over; this is how many times a row counts there.
-MOST_EPSILON = 8
-MOST_ENDS = Fraction(1, 8)
+MAX_EPSILON = 8
+MAX_LINEAR_TAIL = Fraction(1, 8)
 
 
 def information(rows: int, epsilon: Epsilon) -> float:
     """Return rows·epsilon, on which the signal above the noise depends; epsilon counts up to a limit."""
-    return max(rows, 1) * float(min(epsilon, MOST_EPSILON))
+    return max(rows, 1) * float(min(epsilon, MAX_EPSILON))
 
 
 def n_estimators(method: str, rows: int, epsilon: Epsilon, *, classification: bool) -> int:
@@ -44,8 +44,8 @@ def max_depth(rows: int, epsilon: Epsilon, n_trees: int, n_outputs: int) -> int:
     Many classes have more to be told apart; without more of them, depth beyond nine hardly pays.
     """
     per_tree = information(rows, epsilon) / n_trees
-    most = MOST_DEPTH + min(3, max(0, math.ceil(math.log2(n_outputs) - 1)))
-    return min(most, max(LEAST_DEPTH, round(math.log2(max(per_tree / 150, 1)))))
+    most = MAX_DEPTH + min(3, max(0, math.ceil(math.log2(n_outputs) - 1)))
+    return min(most, max(MIN_DEPTH, round(math.log2(max(per_tree / 150, 1)))))
 
 
 def split_share(method: str) -> Fraction:
@@ -76,13 +76,15 @@ def ends(class_counts: Sequence[int], epsilon: Epsilon) -> Fraction:
     if epsilon == math.inf or len(class_counts) < 2 or total < 1:
         return Fraction(0)
     rarest = Fraction(max(min(class_counts), 0), total)
-    most = MOST_ENDS * min(1, Fraction(MOST_EPSILON) / epsilon)  # where epsilon is large, plain squares choose better
+    most = MAX_LINEAR_TAIL * min(
+        1, Fraction(MAX_EPSILON) / epsilon
+    )  # where epsilon is large, plain squares choose better
     return Fraction(math.floor(64 * min(most, rarest / 2)), 64)
 
 
 def window_levels(rows: int, epsilon: Epsilon, n_trees: int, depth: int) -> list[int]:
     """Return the levels whose nodes get windows of their own: every other one, while nodes have the records for it."""
-    most = min(MOST_WINDOWS, rows * epsilon / WINDOW_NEEDS)
+    most = min(MAX_WINDOWS, rows * epsilon / WINDOW_NEEDS)
     return [level for level in range(2, depth, 2) if n_trees * 2**level <= most]
 
 

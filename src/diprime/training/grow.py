@@ -54,7 +54,7 @@ def grow(
     for number, epsilon in enumerate(epsilons):
         if number in plan.epsilons:
             windows = release_windows(engine.targets(), engine.layout, plan.epsilons[number], source)
-            engine.look_through(widened(windows, plan.margin, engine.layout))
+            engine.set_windows(widened(windows, plan.margin, engine.layout))
         level = splitter.level(regions, epsilon, source)
         if splitter.looks_at_data:
             for begin, end in engine.chunks():

@@ -15,7 +15,7 @@ from diprime._util.threads import Threads
 from diprime.domain import Categorical, Domain
 from diprime.domain.encoding import Rows
 from diprime.domain.target_layout import TargetLayout
-from diprime.engines.assignment import deal_parts, draw_bag
+from diprime.engines.assignment import assign_trees, draw_bag
 from diprime.engines.local import LocalHistograms
 from diprime.model.forest import Structure
 from diprime.privacy.ledger import Accounting, Ledger
@@ -26,7 +26,7 @@ from diprime.training import defaults
 from diprime.training.counts import charge_counts, release_counts
 from diprime.training.grow import charge_levels, grow
 from diprime.training.leaves import LeafSums, charge_leaves, release
-from diprime.training.splitting.candidates import Families
+from diprime.training.splitting.candidates import CategoricalCandidates
 from diprime.training.splitting.joint import JointSplitter
 from diprime.training.splitting.median import MedianSplitter
 from diprime.training.splitting.protocol import Splitter
@@ -55,7 +55,7 @@ def make_splitter(
     domain: Domain, layout: TargetLayout, settings: Settings, ends: Fraction, source: RandomSource
 ) -> Splitter:
     """Return the way of choosing splits that the settings name; ``ends`` is about the impurity of ``"joint"``."""
-    families = Families.draw(domain, source)
+    families = CategoricalCandidates.draw(domain, source)
     if settings.method == "joint":
         balance = settings.balance
         if balance is None:
@@ -142,7 +142,7 @@ def train(
     def engine_on(parts: npt.NDArray[np.uint16]) -> LocalHistograms:
         return LocalHistograms(rows, target, parts, n_together, layout, threads, for_splits, for_leaves)
 
-    engine = engine_on(deal_parts(rows.n_rows, n_together, source, threads, equal=paper))
+    engine = engine_on(assign_trees(rows.n_rows, n_together, source, threads, equal=paper))
     structures, sums = [], []
     for _ in range(n_rounds):
         if bagged:

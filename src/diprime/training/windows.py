@@ -20,9 +20,9 @@ from diprime.privacy.mechanisms.selection import select
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
 
-ONE_IN = 7  # of the targets lie below a window, and above it
-QUANTILE_RANGE = 2 * (ONE_IN - 1)
-LEAST_WIDTH = 1 / 256  # of a window, in the target's range
+TAIL_FRACTION = 7  # of the targets lie below a window, and above it
+QUANTILE_RANGE = 2 * (TAIL_FRACTION - 1)
+MIN_WIDTH = 1 / 256  # of a window, in the target's range
 NODES_TOGETHER = 32  # whose costs are in memory at a time
 
 
@@ -84,11 +84,11 @@ def release_windows(
         here = slice(first, first + NODES_TOGETHER)
         below = np.cumsum(targets[here], axis=1)
         above = below[:, -1:] - below
-        costs = np.stack([(ONE_IN - 1) * below - above, below - (ONE_IN - 1) * above], axis=1)[..., :-1]
+        costs = np.stack([(TAIL_FRACTION - 1) * below - above, below - (TAIL_FRACTION - 1) * above], axis=1)[..., :-1]
         costs = np.ascontiguousarray(np.abs(costs).reshape(-1, layout.units))
         picks[here] = select("exponential", costs, table, streams[here].reshape(len(costs), -1)).reshape(-1, 2)
     low, high = picks.min(axis=1), picks.max(axis=1) + 1  # threshold t is between the values t and t + 1
-    lacking = np.maximum(0, round(LEAST_WIDTH * layout.units) - (high - low))
+    lacking = np.maximum(0, round(MIN_WIDTH * layout.units) - (high - low))
     return Windows(low, high).widened(lacking, layout.units)  # on both sides: one may be at the end of the range
 
 

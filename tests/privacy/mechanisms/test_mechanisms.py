@@ -18,7 +18,7 @@ from diprime import mechanisms
 from diprime.privacy.mechanisms.laplace import discrete_laplace, discrete_laplace_pmf, laplace_scale, laplace_variance
 from diprime.privacy.mechanisms.selection import ABSENT_COST, exponential_pmf, permute_and_flip_pmf, select
 from diprime.privacy.mechanisms.subsets import subset_median, subset_median_pmf
-from diprime.privacy.mechanisms.weights import LONGEST_TABLE, exp_upper, weight_table
+from diprime.privacy.mechanisms.weights import MAX_TABLE_LENGTH, exp_upper, weight_table
 from diprime.privacy.randomness import RandomSource
 from tests.goodness import fits
 
@@ -107,7 +107,7 @@ def test_tables_fall_no_faster_than_the_exponential(epsilon, cost_range, n_candi
     # No more is given away than rounding up takes: one in each entry, and a table that ends where it stands still.
     assert all((after - 1 - Fraction(1, 2**12)) * high < before for before, after in itertools.pairwise(table[:2000]))
     factor = Fraction(exp_upper(x), 2**60)
-    assert len(table) == LONGEST_TABLE or math.ceil(table[-1] * factor) == table[-1]
+    assert len(table) == MAX_TABLE_LENGTH or math.ceil(table[-1] * factor) == table[-1]
     assert n_candidates * table[0] < 2**63
     assert table[0] == min(2**46, 2 ** (63 - n_candidates.bit_length()))
 
@@ -124,7 +124,7 @@ def test_tables_of_tiny_epsilons(epsilon):
     table = [int(w) for w in weight_table(epsilon, 1, 4)]
     low, _ = exp_bounds(epsilon)
     assert all(after * low >= before for before, after in itertools.pairwise(table[:1000]))
-    assert 1 <= len(table) <= LONGEST_TABLE
+    assert 1 <= len(table) <= MAX_TABLE_LENGTH
     if epsilon <= Fraction(1, 2**47):
         assert table == [2**46]
 
@@ -487,8 +487,8 @@ def test_the_scale_of_the_noise_is_never_too_small_and_fits_the_sampler(epsilon,
     assert 1 <= denominator < 2**20
     assert 1 <= numerator <= 2**56
     # Noise that is cut off is beyond what clamping tells apart, and no intermediate number reaches 2^63.
-    most_wholes = mechanisms._MOST_WHOLES_PRODUCT // numerator
-    assert numerator * most_wholes // denominator >= mechanisms._MOST_RELEASED + 2**38
+    most_wholes = mechanisms._MAX_WHOLES_PRODUCT // numerator
+    assert numerator * most_wholes // denominator >= mechanisms._MAX_RELEASED + 2**38
     assert numerator * most_wholes + numerator < 2**63
     assert most_wholes >= 2**6
 

@@ -19,8 +19,8 @@ from diprime.model.regions import Regions
 from diprime.privacy.mechanisms.selection import ABSENT_COST
 from diprime.privacy.randomness import RandomSource
 from diprime.training.grow import grow
-from diprime.training.splitting.candidates import Families, _Candidates, draw_features
-from diprime.training.splitting.cost import MEDIAN_COST, MOST_UNITS, NEVER_ENOUGH, Cost
+from diprime.training.splitting.candidates import CategoricalCandidates, _Candidates, draw_features
+from diprime.training.splitting.cost import MAX_UNITS, MEDIAN_COST, UNBOUNDED_SHORTFALL, Cost
 from diprime.training.splitting.joint import JointSplitter
 from diprime.training.splitting.median import MedianSplitter
 from diprime.training.windows import WindowPlan
@@ -127,7 +127,7 @@ def test_threshold_masks_send_codes_above_right_and_missing_values_as_told():
 @pytest.mark.parametrize("seed", range(4))
 def test_regions_are_what_the_path_leaves_and_children_never_offer_what_it_excludes(seed):
     layout = LAYOUTS[0]
-    families = Families.draw(DOMAIN, RandomSource(seed))
+    families = CategoricalCandidates.draw(DOMAIN, RandomSource(seed))
     # What can occur at a node, by listing: for each feature the codes that every mask of the path lets through.
     possible = [[set(codes_of(DOMAIN, j)) for j in range(DOMAIN.n_features)] for _ in range(2)]
     for regions, features, masks in random_levels(DOMAIN, layout, families, 2, 7, seed):
@@ -199,20 +199,20 @@ def test_missing_values_alone_are_split_off_once():
 @pytest.mark.parametrize("k", range(1, 9))
 def test_up_to_eight_levels_every_split_is_a_candidate_exactly_once(k):
     domain = Domain({"c": Categorical(range(k))}, target=CLASSES)
-    families = Families.draw(domain, RandomSource(0))
+    families = CategoricalCandidates.draw(domain, RandomSource(0))
     codes = np.array(codes_of(domain, 0))
     sides = [tuple(bool(b) for b in row) for row in goes_right(families.masks, codes)]
     n = len(codes)
     every = {s for s in itertools.product([False, True], repeat=n) if not s[0] and any(s)}
     assert len(sides) == families.sizes[0] == len(every) == 2 ** (n - 1) - 1
     assert set(sides) == every
-    assert Families.draw(domain, RandomSource(1)).masks.tobytes() == families.masks.tobytes()
+    assert CategoricalCandidates.draw(domain, RandomSource(1)).masks.tobytes() == families.masks.tobytes()
 
 
 @pytest.mark.parametrize("k", [9, 40, 254, 300])
 def test_above_eight_levels_each_code_stands_against_the_rest_beside_a_fixed_number_of_random_subsets(k):
     domain = Domain({"x": Numeric(0, 1), "c": Categorical(range(k))}, target=CLASSES)
-    families = Families.draw(domain, RandomSource(0))
+    families = CategoricalCandidates.draw(domain, RandomSource(0))
     codes = np.array(codes_of(domain, 1))
     assert len(codes) == min(k, 254) + 2
     assert families.sizes.tolist() == [0, len(codes) + splitters.N_RANDOM_SUBSETS]
@@ -220,8 +220,8 @@ def test_above_eight_levels_each_code_stands_against_the_rest_beside_a_fixed_num
     assert (sides[: len(codes)] == np.eye(len(codes), dtype=bool)).all()
     random = sides[len(codes) :]
     assert abs(random.mean() - 0.5) < 5 * 0.5 / math.sqrt(random.size)
-    assert Families.draw(domain, RandomSource(0)).masks.tobytes() == families.masks.tobytes()
-    assert Families.draw(domain, RandomSource(1)).masks.tobytes() != families.masks.tobytes()
+    assert CategoricalCandidates.draw(domain, RandomSource(0)).masks.tobytes() == families.masks.tobytes()
+    assert CategoricalCandidates.draw(domain, RandomSource(1)).masks.tobytes() != families.masks.tobytes()
     outside = np.setdiff1d(np.arange(256), codes)
     assert not goes_right(families.masks, outside).any()
 
@@ -244,7 +244,7 @@ COSTS = {
 @pytest.mark.parametrize("kind", COSTS)
 def test_costs_are_those_of_the_definition_for_every_candidate_of_every_node(layout, kind):
     cost = COSTS[kind]
-    families = Families.draw(DOMAIN, RandomSource(5))
+    families = CategoricalCandidates.draw(DOMAIN, RandomSource(5))
     codes, target = random_rows(DOMAIN, layout, 90, 7)
     codes[:30, 0] = 1  # a feature of which few are missing, so that some nodes have none
     engine = engine_of(codes, target, layout)
@@ -284,7 +284,7 @@ def test_costs_are_those_of_the_definition_for_every_candidate_of_every_node(lay
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_median_cost_is_imbalance_up_to_what_all_candidates_share(seed):
-    layout, families = LAYOUTS[0], Families.draw(DOMAIN, RandomSource(seed))
+    layout, families = LAYOUTS[0], CategoricalCandidates.draw(DOMAIN, RandomSource(seed))
     codes, target = random_rows(DOMAIN, layout, 41, seed)
     regions = Regions.roots(DOMAIN, 1)
     candidates = _Candidates(DOMAIN, layout, families, regions, np.arange(DOMAIN.n_features)[None])
@@ -302,7 +302,7 @@ def test_both_sides_cost_the_same_where_nothing_is_missing_and_stay_two_candidat
     for layout in LAYOUTS:
         codes = np.random.default_rng(0).integers(0, 255, size=(60, 1)).astype(np.uint8)
         _, target = random_rows(domain, layout, 60, 0)
-        regions, families = Regions.roots(domain, 1), Families.draw(domain, RandomSource(0))
+        regions, families = Regions.roots(domain, 1), CategoricalCandidates.draw(domain, RandomSource(0))
         candidates = _Candidates(domain, layout, families, regions, np.zeros((1, 1), dtype=np.int64))
         bins = engine_of(codes, target, layout).histograms(0, 1)
         costs, twice = candidates.costs(bins, 0, 1, 0, Cost(1024, 5))
@@ -330,7 +330,7 @@ def test_both_sides_cost_the_same_where_nothing_is_missing_and_stay_two_candidat
 
 def test_a_narrow_numeric_feature_has_no_slot_of_a_wide_one():
     domain = Domain({"narrow": Numeric(edges=[0]), "wide": Numeric(0, 1)}, target=CLASSES)
-    regions, families = Regions.roots(domain, 1), Families.draw(domain, RandomSource(0))
+    regions, families = Regions.roots(domain, 1), CategoricalCandidates.draw(domain, RandomSource(0))
     candidates = _Candidates(domain, LAYOUTS[0], families, regions, np.array([[0, 1]]))
     bins = np.zeros((1, 2 * 256), dtype=np.uint64)
     costs = costs_of_all(candidates, bins, 0, 2, 0, MEDIAN_COST)
@@ -343,7 +343,7 @@ def test_a_narrow_numeric_feature_has_no_slot_of_a_wide_one():
 
 def test_a_family_larger_than_any_number_of_cells_has_a_slot_for_each_of_its_splits():
     domain = Domain({"x": Numeric(edges=[0]), "c": Categorical(range(8))}, target=CLASSES)
-    regions, families = Regions.roots(domain, 1), Families.draw(domain, RandomSource(0))
+    regions, families = Regions.roots(domain, 1), CategoricalCandidates.draw(domain, RandomSource(0))
     candidates = _Candidates(domain, LAYOUTS[0], families, regions, np.array([[0, 1]]))
     bins = np.zeros((1, 2 * 256), dtype=np.uint64)
     costs = costs_of_all(candidates, bins, 0, 2, 0, MEDIAN_COST)
@@ -378,7 +378,7 @@ def planted(layout, counts, values):
 
 def edge_bins(layout, columns, rng):
     """Draw two cells that hold as many rows as are accepted, with sums at or near the ends of what they can be."""
-    most = layout.most_rows
+    most = layout.max_rows
     n_left = int(rng.choice([1, 2, 3, most // 2, most - 2, most // 3, int(rng.integers(1, most))]))
     counts = np.zeros((2, columns), dtype=object)
     values = np.zeros((2, columns), dtype=object)
@@ -401,9 +401,9 @@ def edge_bins(layout, columns, rng):
 @pytest.mark.parametrize("ends", ENDS)
 def test_float_error_of_a_cost_is_below_a_quarter_unit_at_the_largest_number_of_rows(name, ends):
     layout, columns = EDGES[name]
-    cost = Cost(MOST_UNITS, 0, 0, ends)
+    cost = Cost(MAX_UNITS, 0, 0, ends)
     rng = np.random.default_rng(3)
-    finer = 2.0**8 if layout.most_rows > 1 << 26 else 2.0**16  # powers of two: the same float, more of its digits
+    finer = 2.0**8 if layout.max_rows > 1 << 26 else 2.0**16  # powers of two: the same float, more of its digits
     n_columns, shift, scale, *rest = cost.kernel_arguments(layout)
     zero, mask = np.zeros(1, dtype=np.int64), np.zeros((1, 32), dtype=np.uint8)
     mask[0, 0] = 0b10
@@ -440,7 +440,7 @@ def test_float_error_of_a_cost_is_below_a_quarter_unit_at_the_largest_number_of_
 
 def test_the_sums_of_the_largest_number_of_rows_fit_their_bins():
     for layout, columns in EDGES.values():
-        most = layout.most_rows
+        most = layout.max_rows
         top = np.array([[most]], dtype=object), np.array([[most * layout.units]], dtype=object)
         if columns > 1:
             continue
@@ -467,9 +467,9 @@ def test_joint_costs_have_powers_of_two_for_units_and_the_range_of_the_contract(
     assert cost.ends == ends
     if cost.balance:
         # One row fewer, and to lack all of them would not outweigh e^5 for sure.
-        needed = splitters.BEYOND_LUCK * cost.range / (cost.balance * epsilon)
-        assert cost.enough == NEVER_ENOUGH or cost.enough - 1 < needed <= cost.enough
-        assert 0 < cost.enough <= NEVER_ENOUGH
+        needed = splitters.SHORTFALL_LOG_ODDS * cost.range / (cost.balance * epsilon)
+        assert cost.enough == UNBOUNDED_SHORTFALL or cost.enough - 1 < needed <= cost.enough
+        assert 0 < cost.enough <= UNBOUNDED_SHORTFALL
     for layout in LAYOUTS:
         n_columns, shift, scale, whole, *rest = cost.kernel_arguments(layout)
         assert (n_columns, shift, whole) == (layout.n_columns, layout.shift, layout.units)
@@ -482,17 +482,17 @@ def test_joint_costs_have_powers_of_two_for_units_and_the_range_of_the_contract(
 
 def test_no_cost_of_a_candidate_comes_near_that_of_none():
     most = Cost.joint(Fraction(1, 10**6), Fraction(1000), Fraction(0))
-    finest = Cost(MOST_UNITS, 1000 * MOST_UNITS)
+    finest = Cost(MAX_UNITS, 1000 * MAX_UNITS)
     for cost in (most, finest, MEDIAN_COST):
         assert cost.balance * cost.enough + cost.units * (1 << 31) < ABSENT_COST // 2
 
 
 def test_the_median_and_quality_costs_have_the_ranges_of_the_contract():
     assert MEDIAN_COST.range == splitters.MEDIAN_RANGE == 2
-    assert min(layout.most_rows for layout in LAYOUTS) < max(layout.most_rows for layout in LAYOUTS) < NEVER_ENOUGH
-    splitter = MedianSplitter(DOMAIN, LAYOUTS[0], Families.draw(DOMAIN, RandomSource(0)), 3, "exponential")
-    assert splitter.quality_range == splitter.quality.range == MOST_UNITS + 2
-    assert Cost.joint(math.inf, Fraction(0), Fraction(0)) == Cost(MOST_UNITS, 0, 0)
+    assert min(layout.max_rows for layout in LAYOUTS) < max(layout.max_rows for layout in LAYOUTS) < UNBOUNDED_SHORTFALL
+    splitter = MedianSplitter(DOMAIN, LAYOUTS[0], CategoricalCandidates.draw(DOMAIN, RandomSource(0)), 3, "exponential")
+    assert splitter.quality_range == splitter.quality.range == MAX_UNITS + 2
+    assert Cost.joint(math.inf, Fraction(0), Fraction(0)) == Cost(MAX_UNITS, 0, 0)
 
 
 # -- features ----------------------------------------------------------------------------------------------------------
@@ -521,7 +521,7 @@ def test_features_are_drawn_uniformly_among_those_that_can_be_split():
 
 
 def make_splitter(method, domain, layout, seed=0):
-    families = Families.draw(domain, RandomSource(seed))
+    families = CategoricalCandidates.draw(domain, RandomSource(seed))
     if method == "joint":
         return JointSplitter(domain, layout, families, domain.n_features, Fraction(1, 100), Fraction(1, 64))
     k = 1 if method in ("diprime", "random") else min(5, domain.n_features)
@@ -586,14 +586,14 @@ def test_median_groups_of_many_levels_are_dealt_blind_to_the_data(monkeypatch):
         engine = engine_of(codes, np.zeros(500, dtype=np.int32), layout)
         level = splitter.level(Regions.roots(domain, 1), Fraction(1), RandomSource(3))
         level.choose(engine.histograms(0, 1), 0, 1, ONE)
-        groups = orders[-1] % splitters.MOST_GROUPS
+        groups = orders[-1] % splitters.MAX_GROUPS
         cells = np.bincount(codes[:, 0], minlength=k + 2)
         assert sums[-1] == np.bincount(groups, weights=cells).astype(int).tolist()
     assert len(orders) == len(sums) == 3
     assert (orders[0] == orders[1]).all()
     assert (orders[0] == orders[2]).all()
-    sizes = np.bincount(orders[0] % splitters.MOST_GROUPS)
-    assert len(sizes) == splitters.MOST_GROUPS
+    sizes = np.bincount(orders[0] % splitters.MAX_GROUPS)
+    assert len(sizes) == splitters.MAX_GROUPS
     assert set(sizes) <= {3, 4}  # 102 codes
 
 

@@ -15,9 +15,9 @@ from diprime.output.report.html import Child, Element, json_script, table, tag
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import Epsilon
 
-MOST_BARS = 15
-MOST_NODES = 1 << 15
-DEEPEST_DRAWN = 12
+MAX_BARS = 15
+MAX_NODES = 1 << 15
+MAX_DRAWN_DEPTH = 12
 N_COLOURS = 6
 WEAK = 0.99
 WRITTEN_OUT = 14  # up to this ε, e^ε and its odds are numbers that mean something to people
@@ -187,7 +187,7 @@ def importances(model: Any) -> Element:
         bar = tag("rect", width=f"{100 * shares[j] / largest:.3f}%", height="100%", class_="fill-0")
         rows.append([shortened(names[j]), tag("svg", bar, class_="bar", aria_hidden="true"), _percent(shares[j])])
     head = ["feature", "", "importance"]
-    rest = rows[MOST_BARS:]
+    rest = rows[MAX_BARS:]
     more = None
     if rest:
         more = tag("details", tag("summary", f"{len(rest)} more features"), table(head, rest, numeric={2}))
@@ -199,7 +199,7 @@ def importances(model: Any) -> Element:
             "How much the splits on each feature spread the estimates, as shares of one. They are computed from the "
             "released leaves, so they carry the noise and cost nothing; small ones may be nothing but noise.",
         ),
-        table(head, rows[:MOST_BARS], numeric={2}),
+        table(head, rows[:MAX_BARS], numeric={2}),
         more,
     )
 
@@ -263,10 +263,10 @@ def _drawn_trees(model: Any) -> list[Tree]:
     trees: list[Tree] = []
     n_nodes = 0
     for index in range(model.forest_.n_trees):
-        n_nodes += 2 ** (min(int(model.forest_.depths[index]), DEEPEST_DRAWN) + 1)
-        if trees and n_nodes > MOST_NODES:
+        n_nodes += 2 ** (min(int(model.forest_.depths[index]), MAX_DRAWN_DEPTH) + 1)
+        if trees and n_nodes > MAX_NODES:
             break
-        trees.append(read_tree(model, index, DEEPEST_DRAWN))
+        trees.append(read_tree(model, index, MAX_DRAWN_DEPTH))
     return trees
 
 

@@ -21,8 +21,8 @@ from diprime.privacy.ledger import Accounting, Ledger
 from diprime.privacy.measures import Epsilon, exact_epsilon
 from diprime.privacy.randomness import RandomSource
 
-MOST_DEPTH = 20
-MOST_LEAVES = 1 << 20
+MAX_DEPTH = 20
+MAX_LEAVES = 1 << 20
 
 Fitted = TypeVar("Fitted", bound="_Baseline")
 
@@ -75,7 +75,7 @@ class _Baseline(PrivateEstimator):
             exact_epsilon(self.epsilon),
             "paper" if as_published and not self._published_is_private else "strict",
             check_integer("n_estimators", self.n_estimators, 1, 65535),
-            min(check_integer("max_depth", self.max_depth, 0, MOST_DEPTH), n_features),
+            min(check_integer("max_depth", self.max_depth, 0, MAX_DEPTH), n_features),
             check_integer("n_bins", self.n_bins, 2, 255),
             as_published,
         )
@@ -93,10 +93,10 @@ class _Baseline(PrivateEstimator):
     ) -> MultiwayForest:
         branches = Branches(domain, settings.n_bins)
         depth, layout = settings.max_depth, target_layout(domain)
-        most_leaves = int(np.prod(np.sort(branches.n_branches.astype(float))[::-1][:depth]))
-        if most_leaves > MOST_LEAVES:
+        max_leaves = int(np.prod(np.sort(branches.n_branches.astype(float))[::-1][:depth]))
+        if max_leaves > MAX_LEAVES:
             raise ValueError(
-                f"A tree of depth {depth} on this domain may have {most_leaves:,} leaves, more than {MOST_LEAVES:,}; "
+                f"A tree of depth {depth} on this domain may have {max_leaves:,} leaves, more than {MAX_LEAVES:,}; "
                 "lower max_depth or n_bins, or declare fewer levels."
             )
         make = self._published if settings.as_published else Recipe

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from diprime.domain.target_layout import TargetLayout
 from diprime.paper.baselines.forest import LEAF, Tree
-from diprime.paper.baselines.recipes import MOST_ROWS, Recipe, explained
+from diprime.paper.baselines.recipes import MAX_ROWS, Recipe, explained
 from diprime.privacy.mechanisms.selection import ABSENT_COST, Costs, select
 from diprime.privacy.randomness import RandomSource
 
@@ -34,8 +34,8 @@ class Records:
     layout: TargetLayout
 
     def __post_init__(self) -> None:
-        if len(self.target) > MOST_ROWS:
-            raise ValueError(f"There are more rows than the {MOST_ROWS:,} that are supported.")
+        if len(self.target) > MAX_ROWS:
+            raise ValueError(f"There are more rows than the {MAX_ROWS:,} that are supported.")
 
     def only(self, kept: npt.NDArray[np.bool_]) -> Records:
         """Return some of the records."""

@@ -25,7 +25,7 @@ from diprime.training.splitting.cost import Cost
 Sums = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]
 
-MOST_ROWS = 1 << 26
+MAX_ROWS = 1 << 26
 COMPOSITION = "a record is in one node of every level of every tree: levels and trees add up"
 
 
@@ -33,7 +33,7 @@ def explained(sums: Sums, layout: TargetLayout, units: int) -> npt.NDArray[np.in
     """Return ⌊units·½·Σ S²/n⌋ of the sums S of each cell, records scaled to sum 1; zero where there are none.
 
     What this leaves of ½·Σ‖t‖², the same for all ways of cutting a node, is the sum of squared errors ½·Σ‖t - t̄‖².
-    All in integers: S = q·n + r, hence S²/n = q·(S + r) + r²/n. No term passes 2^63 for up to ``MOST_ROWS`` rows.
+    All in integers: S = q·n + r, hence S²/n = q·(S + r) + r²/n. No term passes 2^63 for up to ``MAX_ROWS`` rows.
     """
     n = np.maximum(sums.sum(axis=1, keepdims=True) // layout.units, 1)
     q, r = np.divmod(sums, n)
@@ -168,7 +168,7 @@ class PublishedRegression(PublishedRandomForest):
     """The DiPriMe paper's regression analogue of DP-RF, not private: noise scaled by the true number of records."""
 
     # The published weights e^(-x) have 1e-12 added, which is what decides where all errors are large.
-    _LARGEST_EXPONENT = 12 * math.log(10)
+    _MAX_EXPONENT = 12 * math.log(10)
 
     @property
     def _per_error(self) -> Epsilon:
@@ -216,14 +216,14 @@ class PublishedRegression(PublishedRandomForest):
         if self.epsilon == math.inf:
             return super().costs(scores, squares, sums, released)
         errors = np.floor(squares).astype(np.int64)[:, None] - scores
-        return np.asarray(np.minimum(errors, int(self.units * self._LARGEST_EXPONENT / self._per_error)))
+        return np.asarray(np.minimum(errors, int(self.units * self._MAX_EXPONENT / self._per_error)))
 
 
 class PublishedDecisionForest(Recipe):
     """DP-DF as published, not private: the sensitivity of the Gini index at a noisy size; nodes only where rows are."""
 
     _EXPONENT_UNITS = 1 << 14
-    _LARGEST_EXPONENT = 50
+    _MAX_EXPONENT = 50
 
     def _make_table(self) -> npt.NDArray[np.uint64]:
         if self.epsilon == math.inf:
@@ -255,5 +255,5 @@ class PublishedDecisionForest(Recipe):
         )
         size = self.sizes(released)[:, None]
         sensitivity = 2 * size / (size + 1) ** 2
-        exponent = np.minimum(float(self.per_query) * gain / (2 * sensitivity), self._LARGEST_EXPONENT)
-        return np.asarray(np.rint(self._EXPONENT_UNITS * (self._LARGEST_EXPONENT - exponent)), dtype=np.int64)
+        exponent = np.minimum(float(self.per_query) * gain / (2 * sensitivity), self._MAX_EXPONENT)
+        return np.asarray(np.rint(self._EXPONENT_UNITS * (self._MAX_EXPONENT - exponent)), dtype=np.int64)

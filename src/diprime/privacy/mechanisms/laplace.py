@@ -18,10 +18,10 @@ from diprime.privacy.randomness import Streams
 _SATURATED = 1 << 42
 
 
-_MOST_RELEASED = 1 << 41
-_MOST_WHOLES_PRODUCT = 1 << 62
+_MAX_RELEASED = 1 << 41
+_MAX_WHOLES_PRODUCT = 1 << 62
 _EPSILON_BITS = 20
-_LEAST_EPSILON_BITS = 40
+_MIN_EPSILON_BITS = 40
 
 
 def laplace_scale(epsilon: Fraction, sensitivity: int) -> tuple[int, int]:
@@ -30,11 +30,11 @@ def laplace_scale(epsilon: Fraction, sensitivity: int) -> tuple[int, int]:
     Epsilon is rounded down to 20 significant bits, which costs a millionth of the budget and leaves the guarantee
     on the safe side.
     """
-    if epsilon < Fraction(1, 1 << _LEAST_EPSILON_BITS):
+    if epsilon < Fraction(1, 1 << _MIN_EPSILON_BITS):
         raise ValueError("epsilon is too small: the part of it that pays for noise must be at least 2^-40.")
     rounded = min(epsilon, Fraction((1 << _EPSILON_BITS) - 1))
-    bits = min(_LEAST_EPSILON_BITS, _EPSILON_BITS - math.floor(rounded).bit_length())
-    while rounded * (1 << bits) < 1 << (_EPSILON_BITS - 1) and bits < _LEAST_EPSILON_BITS:
+    bits = min(_MIN_EPSILON_BITS, _EPSILON_BITS - math.floor(rounded).bit_length())
+    while rounded * (1 << bits) < 1 << (_EPSILON_BITS - 1) and bits < _MIN_EPSILON_BITS:
         bits += 1
     scale = Fraction(sensitivity << bits, math.floor(rounded * (1 << bits)))
     return scale.numerator, scale.denominator
@@ -62,8 +62,8 @@ def discrete_laplace(
         return np.array(values)
     numerator, denominator = laplace_scale(Fraction(epsilon), sensitivity)
     noise = np.empty_like(values)
-    sampling.draw_laplace(streams, numerator, denominator, _MOST_WHOLES_PRODUCT // numerator, _SATURATED, noise)
-    return np.asarray(np.clip(values + noise, -_MOST_RELEASED, _MOST_RELEASED))
+    sampling.draw_laplace(streams, numerator, denominator, _MAX_WHOLES_PRODUCT // numerator, _SATURATED, noise)
+    return np.asarray(np.clip(values + noise, -_MAX_RELEASED, _MAX_RELEASED))
 
 
 def discrete_laplace_pmf(x: int, epsilon: Fraction, sensitivity: int, bits: int = 120) -> tuple[Fraction, Fraction]:

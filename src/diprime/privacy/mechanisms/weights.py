@@ -14,8 +14,8 @@ from diprime.kernels import sampling
 from diprime.privacy.measures import Epsilon
 
 Weights = npt.NDArray[np.uint64]
-MOST_WEIGHT_BITS = 46
-LONGEST_TABLE = 1 << 20
+MAX_WEIGHT_BITS = 46
+MAX_TABLE_LENGTH = 1 << 20
 _FACTOR_BITS = 60
 
 
@@ -46,11 +46,11 @@ def weight_table(epsilon: Epsilon, cost_range: int, n_candidates: int) -> Weight
     """
     if epsilon == math.inf:
         return _frozen(np.array([1, 0], dtype=np.uint64))
-    first_bits = min(MOST_WEIGHT_BITS, 63 - n_candidates.bit_length())
+    first_bits = min(MAX_WEIGHT_BITS, 63 - n_candidates.bit_length())
     if first_bits < 1:
         raise ValueError(f"{n_candidates} candidates are too many for one selection.")
     factor = min(exp_upper(Fraction(epsilon) / cost_range), (1 << _FACTOR_BITS) - 1)
-    table = np.zeros(LONGEST_TABLE, dtype=np.uint64)
+    table = np.zeros(MAX_TABLE_LENGTH, dtype=np.uint64)
     table[0] = 1 << first_bits
     length = sampling.fill_table(factor >> 30, factor & ((1 << 30) - 1), table)
     return _frozen(table[:length].copy())

@@ -23,7 +23,7 @@ BATCH_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Families:
+class CategoricalCandidates:
     """The public candidate splits of the categorical features, drawn without looking at data.
 
     A feature with up to eight levels has all its splits; one with more has each level against the rest, and a fixed
@@ -35,7 +35,7 @@ class Families:
     sizes: npt.NDArray[np.int64]
 
     @classmethod
-    def draw(cls, domain: Domain, source: RandomSource) -> Families:
+    def draw(cls, domain: Domain, source: RandomSource) -> CategoricalCandidates:
         """Draw the families of a fit."""
         masks, sizes = [np.zeros((0, N_CODES), dtype=np.uint8)], np.zeros(domain.n_features, dtype=np.int64)
         for feature in np.flatnonzero(domain.is_categorical):
@@ -76,7 +76,12 @@ class _Candidates:
     """
 
     def __init__(
-        self, domain: Domain, layout: TargetLayout, families: Families, regions: Regions, chosen: npt.NDArray[np.int64]
+        self,
+        domain: Domain,
+        layout: TargetLayout,
+        families: CategoricalCandidates,
+        regions: Regions,
+        chosen: npt.NDArray[np.int64],
     ) -> None:
         self.layout = layout
         self.families = families

@@ -9,11 +9,11 @@ from fractions import Fraction
 from diprime.domain.target_layout import TargetLayout
 from diprime.privacy.measures import Epsilon
 
-MOST_UNITS = 1 << 10
-LONGEST_RANGE = 1 << 12
+MAX_UNITS = 1 << 10
+RANGE_PER_EPSILON = 1 << 12
 MEDIAN_RANGE = 2
-NEVER_ENOUGH = 1 << 32
-BEYOND_LUCK = 5
+UNBOUNDED_SHORTFALL = 1 << 32
+SHORTFALL_LOG_ODDS = 5
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Cost:
 
     units: int
     balance: int
-    enough: int = NEVER_ENOUGH
+    enough: int = UNBOUNDED_SHORTFALL
     ends: Fraction = Fraction(0)
 
     @property
@@ -57,17 +57,17 @@ class Cost:
         """Return the cost of one selection over all features, in the finest units that a table can tell apart.
 
         The weights of a table stop falling near range/epsilon, so the units are coarser where epsilon is small. A side
-        has enough rows when lacking so many would outweigh any luck of the draw: e^-BEYOND_LUCK. More balance would
+        has enough rows when lacking so many would outweigh any luck of the draw: e^-SHORTFALL_LOG_ODDS. More balance would
         only compete with the impurity. All depends on public numbers only.
         """
-        units = MOST_UNITS
-        while units > 32 and units > LONGEST_RANGE * epsilon:
+        units = MAX_UNITS
+        while units > 32 and units > RANGE_PER_EPSILON * epsilon:
             units //= 2
         cost = cls(units, round(balance * units), 0, ends)
         if cost.balance == 0 or epsilon == math.inf:
             return cost
-        enough = math.ceil(BEYOND_LUCK * cost.range / (cost.balance * epsilon))
-        return replace(cost, enough=min(enough, NEVER_ENOUGH))
+        enough = math.ceil(SHORTFALL_LOG_ODDS * cost.range / (cost.balance * epsilon))
+        return replace(cost, enough=min(enough, UNBOUNDED_SHORTFALL))
 
     def kernel_arguments(self, layout: TargetLayout) -> tuple[int, int, float, float, float, int, int]:
         """Return how a kernel of kernels/scoring.py is to read bins and what it is to make of them."""

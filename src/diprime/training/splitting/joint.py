@@ -17,7 +17,7 @@ from diprime.privacy.measures import Epsilon
 from diprime.privacy.mechanisms.selection import select
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
-from diprime.training.splitting.candidates import BATCH_BYTES, Families, _Candidates, draw_features
+from diprime.training.splitting.candidates import BATCH_BYTES, CategoricalCandidates, _Candidates, draw_features
 from diprime.training.splitting.cost import Cost
 from diprime.training.splitting.protocol import Level
 
@@ -32,7 +32,7 @@ class JointSplitter:
 
     domain: Domain
     layout: TargetLayout
-    families: Families
+    families: CategoricalCandidates
     max_features: int
     balance: Fraction
     ends: Fraction

@@ -21,11 +21,11 @@ from diprime.privacy.mechanisms.selection import ABSENT_COST, Rule, select
 from diprime.privacy.mechanisms.subsets import subset_median
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource, permutation
-from diprime.training.splitting.candidates import BATCH_BYTES, Families, _Candidates, draw_features
-from diprime.training.splitting.cost import MEDIAN_COST, MEDIAN_RANGE, MOST_UNITS, Cost
+from diprime.training.splitting.candidates import BATCH_BYTES, CategoricalCandidates, _Candidates, draw_features
+from diprime.training.splitting.cost import MAX_UNITS, MEDIAN_COST, MEDIAN_RANGE, Cost
 from diprime.training.splitting.protocol import Level
 
-MOST_GROUPS = 32
+MAX_GROUPS = 32
 
 
 @dataclass
@@ -40,7 +40,7 @@ class MedianSplitter:
 
     domain: Domain
     layout: TargetLayout
-    families: Families
+    families: CategoricalCandidates
     max_features: int
     rule: Rule
     strict: bool = True
@@ -56,12 +56,12 @@ class MedianSplitter:
     @property
     def quality(self) -> Cost:
         """The cost of a candidate among K: its SSE."""
-        return Cost(units=MOST_UNITS, balance=0)
+        return Cost(units=MAX_UNITS, balance=0)
 
     @property
     def quality_range(self) -> int:
         """The range of the split quality."""
-        return self.quality.range if self.strict else 8 * MOST_UNITS
+        return self.quality.range if self.strict else 8 * MAX_UNITS
 
     def charges(self, level: int, epsilon: Epsilon, composition: str, times: int) -> list[Charge]:
         """Return what one level costs: K medians and one choice a node."""
@@ -84,7 +84,7 @@ class MedianSplitter:
         choices = Charge(
             f"choices of level {level}",
             mechanism,
-            f"cost range {self.quality_range} in units of 1/{MOST_UNITS}",
+            f"cost range {self.quality_range} in units of 1/{MAX_UNITS}",
             of_choice,
             times,
             composition,
@@ -172,8 +172,8 @@ class _MedianLevel:
         row = bins[min(node - first_node, len(bins) - 1)].reshape(-1, N_CODES, layout.n_columns)[feature]
         counts = (row[codes] >> np.uint64(layout.shift)).sum(axis=1).astype(np.int64)
         groups: npt.NDArray[np.int64] = np.arange(len(codes), dtype=np.int64)
-        if len(codes) > MOST_GROUPS:
-            groups = permutation(self.group_streams[pair], len(codes)) % MOST_GROUPS
+        if len(codes) > MAX_GROUPS:
+            groups = permutation(self.group_streams[pair], len(codes)) % MAX_GROUPS
         sums = np.zeros(int(np.max(groups)) + 1, dtype=np.int64)
         np.add.at(sums, groups, counts)
         right = np.array(subset_median(sums.tolist(), self.median_table, stream))
