@@ -19,10 +19,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from benchmarks.download import SOURCES, Fetch, fetch_with_progress
+from benchmarks.paths import CACHE, ROOT
 from diprime import Categorical, Domain, Numeric
 
-ROOT = Path(__file__).resolve().parent.parent
-CACHE = ROOT / "benchmarks" / "cache"
 SHARED = ROOT.parent / "shared" / "data"
 
 NAMES = ("parkinsons", "appliances", "metro", "turbine", "flight", "banknote", "credit", "robot", "higgs", "puc")

@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 import diprime
-from benchmarks.data import CACHE, Dataset
+from benchmarks.data import Dataset
+from benchmarks.paths import CACHE
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor
 
 # Of the comparisons with peers, and of every curve in the figure.

@@ -6,14 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from small_data import make
 
-from benchmarks import paper, tables
 from benchmarks.data import COMPLETE, NAMES, Dataset, DatasetMissing
-from benchmarks.fits import Results, run
-from benchmarks.published import FINAL_RUN
-from benchmarks.tables import Interval
+from benchmarks.paper import __main__ as paper
+from benchmarks.paper import tables
+from benchmarks.paper.fits import Results, run
+from benchmarks.paper.published import FINAL_RUN
+from benchmarks.paper.tables import Interval
 from diprime import Categorical, Domain, Numeric
+from tests.small_data import make
 
 
 def dataset(name, n_rows=600):
@@ -116,8 +117,10 @@ def test_claims_count_sets_where_a_mean_is_better(tmp_path):
 def test_fits_are_run_in_processes_and_kept(tmp_path, monkeypatch):
     data = dataset("credit", 200)
     fits = list(tables.cells(data, 1).values())[:3]
-    monkeypatch.setattr("benchmarks.fits.load", lambda name, directory: data)  # processes are forked, and see it too
-    monkeypatch.setattr("benchmarks.fits.ProcessPoolExecutor", _ThreadPool)
+    monkeypatch.setattr(
+        "benchmarks.paper.fits.load", lambda name, directory: data
+    )  # processes are forked, and see it too
+    monkeypatch.setattr("benchmarks.paper.fits.ProcessPoolExecutor", _ThreadPool)
     results = Results(tmp_path / "kept.jsonl")
     run(fits, results, None)
     assert not Results(results.path).missing(fits)
@@ -142,8 +145,8 @@ def test_a_missing_set_is_named_and_the_rest_runs(tmp_path, monkeypatch, capsys)
 
     monkeypatch.setattr(paper, "load", load)
     monkeypatch.setattr(paper, "CACHE", tmp_path)
-    monkeypatch.setattr("benchmarks.fits.load", load)
-    monkeypatch.setattr("benchmarks.fits.ProcessPoolExecutor", _ThreadPool)
+    monkeypatch.setattr("benchmarks.paper.fits.load", load)
+    monkeypatch.setattr("benchmarks.paper.fits.ProcessPoolExecutor", _ThreadPool)
     paper.main(["tables", "--quick", "--only", "metro,credit", "--methods", "joint,RF"])
     printed = capsys.readouterr()
     assert "Left out: Data set metro is not here." in printed.err

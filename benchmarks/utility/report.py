@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from benchmarks.contenders import CONTENDERS, EPSILONS, LIMIT, REPEATS_AT_LIMIT, SWEEP
 from benchmarks.data import MULTICLASS, NAMES, Dataset
-from benchmarks.published import FINAL_RUN, best_private
-from benchmarks.utility_results import Results
+from benchmarks.paper.published import FINAL_RUN, best_private
+from benchmarks.utility.contenders import CONTENDERS, EPSILONS, LIMIT, REPEATS_AT_LIMIT, SWEEP
+from benchmarks.utility.results import Results
 
 REPEATS = CONTENDERS["ours"].repeats
 NOT_THE_PAPERS = ("flight",)  # another table stands in for it, with another scale of its target

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.contenders import CONTENDERS, LIMIT, OUR_EPSILONS, Prediction, Task
 from benchmarks.data import MULTICLASS, NAMES, Dataset
-from benchmarks.published import FINAL_RUN, best_private
-from benchmarks.utility import measure, missing, score, split
-from benchmarks.utility_report import Facts, report, rise
-from benchmarks.utility_results import Key, Results
+from benchmarks.paper.published import FINAL_RUN, best_private
+from benchmarks.utility.contenders import CONTENDERS, LIMIT, OUR_EPSILONS, Prediction, Task
+from benchmarks.utility.measuring import measure, missing, score, split
+from benchmarks.utility.report import Facts, report, rise
+from benchmarks.utility.results import Key, Results
 from diprime import Categorical, Domain, Numeric
 
 REGRESSION = NAMES[:5]
@@ -161,7 +161,7 @@ def test_splits_are_disjoint_whole_and_their_own():
 def test_what_is_missing_is_measured_and_nothing_else(tmp_path, monkeypatch, contender):
     rng = np.random.default_rng(0)
     data = small(rng.integers(0, 3, 600), Categorical([0, 1, 2]))
-    monkeypatch.setattr("benchmarks.utility._load", lambda name: data)
+    monkeypatch.setattr("benchmarks.utility.measuring._load", lambda name: data)
     results = Results(tmp_path / "results.json")
     units = list(missing(results, [contender, "dp-ebm"], ["small"]))  # DP-EBM knows two classes only
     about = CONTENDERS[contender]

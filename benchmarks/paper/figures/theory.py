@@ -12,7 +12,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.figures.style import COLOURS, WIDTH, legend_below
+from benchmarks.paper.figures.style import COLOURS, WIDTH, legend_below
 from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, PrivacyWarning, theory
 from diprime.histograms import TargetLayout
 from diprime.leaves import plain_means, release

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from benchmarks.data import DatasetMissing, load
-from benchmarks.figures.balance import LeftFractions, Occupancy
-from benchmarks.figures.curves import Appliances, Banknote
-from benchmarks.figures.heatmaps import HeatMaps
-from benchmarks.figures.style import save, set_style
-from benchmarks.figures.theory import TheoryChecks
-from benchmarks.fits import Results, run
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-FIGURES = ROOT / "docs" / "figures"
-RESULTS = ROOT / "benchmarks" / "results"
+from benchmarks.paper.figures.balance import LeftFractions, Occupancy
+from benchmarks.paper.figures.curves import Appliances, Banknote
+from benchmarks.paper.figures.heatmaps import HeatMaps
+from benchmarks.paper.figures.style import save, set_style
+from benchmarks.paper.figures.theory import TheoryChecks
+from benchmarks.paper.fits import Results, run
+from benchmarks.paths import FIGURES, RESULTS
 
 
 def draw_all(data: str | None = None) -> None:

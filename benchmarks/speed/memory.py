@@ -1,4 +1,4 @@
-"""Memory of ``diprime fit`` and ``diprime predict`` on CSV files: ``python -m benchmarks.memory``.
+"""Memory of ``diprime fit`` and ``diprime predict`` on CSV files: ``python -m benchmarks.speed.memory``.
 
 Each command is a process of its own, whose peak of resident memory the operating system reports. What is left when a
 process on a file of few rows is taken off is what the rows cost.
@@ -18,12 +18,13 @@ import numpy as np
 import polars as pl
 
 import diprime
+from benchmarks.paths import RESULTS
+from benchmarks.speed.measuring import n_cores
 from diprime import Categorical, Domain, Numeric
 
 N_NUMBERS, N_CATEGORIES = 26, 2
 COLOURS = ["red", "green", "blue"]
 ROWS_AT_A_TIME = 250_000
-RESULTS = Path(__file__).parent / "results"
 
 
 def domain() -> Domain:
@@ -56,7 +57,7 @@ def peak_of(*arguments: object) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.speed.memory")
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 1_000_000, 5_000_000])
     parser.add_argument("--write", action="store_true", help="keep the report in benchmarks/results")
     options = parser.parse_args()
@@ -75,9 +76,9 @@ def main() -> None:
         [
             "# Memory",
             "",
-            f"`python -m benchmarks.memory`: CSV files of {N_NUMBERS} numbers, {N_CATEGORIES} categories and a class; "
-            f"{len(os.sched_getaffinity(0))} cores ({platform.machine()}), diprime {diprime.__version__}. Peaks are of "
-            "resident memory, Python and its libraries included.",
+            f"`python -m benchmarks.speed.memory`: CSV files of {N_NUMBERS} numbers, {N_CATEGORIES} categories and a "
+            f"class; {n_cores()} cores ({platform.machine()}), diprime {diprime.__version__}. Peaks are of resident "
+            "memory, Python and its libraries included.",
             "",
             "| rows | file, MiB | fit, peak MiB | predict, peak MiB |",
             "|---|---|---|---|",

@@ -1,6 +1,6 @@
 """Runs in diffprivlib's own environment, which knows nothing of this repository: arrays in, probabilities out.
 
-``python diffprivlib_worker.py request.npz answer.npz``, started by :mod:`benchmarks.contenders`.
+``python diffprivlib_worker.py request.npz answer.npz``, started by :mod:`benchmarks.utility.contenders`.
 """
 
 import sys

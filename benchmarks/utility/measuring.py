@@ -1,16 +1,7 @@
-"""Accuracy per epsilon, beside peers and the paper, untuned: ``python -m benchmarks.utility``.
-
-Every contender learns from the same random nine tenths of the rows and is scored on the rest, once for each repeat.
-Ours runs with its defaults and no seed. Scores are kept in ``benchmarks/results/utility.json`` and only those that are
-missing are measured, so a run may be stopped at any time; the report and the figure are drawn from what is there.
-Peers come with ``pip install diprime[benchmark]``; diffprivlib, which needs an old scikit-learn, gets an environment of
-its own.
-"""
+"""What each contender is measured on, and how the measurements are run, several processes at a time."""
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -21,14 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.contenders import CONTENDERS, Prediction, Task, old_python
-from benchmarks.data import MULTICLASS, NAMES, ROOT, Dataset, load
-from benchmarks.utility_figure import draw
-from benchmarks.utility_report import Facts, report
-from benchmarks.utility_results import Key, Results, Score
+from benchmarks.data import Dataset, load
+from benchmarks.utility.contenders import CONTENDERS, Prediction, Task
+from benchmarks.utility.results import Key, Results, Score
 
-RESULTS = ROOT / "benchmarks" / "results"
-FIGURE = ROOT / "docs" / "figures" / "utility.svg"
 TRAIN_SHARE = 0.9
 
 
@@ -111,38 +98,3 @@ def run(results: Results, units: list[Unit], jobs: int, deadline: float) -> None
             running[pool.submit(measure, unit)] = unit
         while running:
             collect()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = [*NAMES, *MULTICLASS]
-    parser.add_argument("--methods", nargs="+", choices=list(CONTENDERS), default=list(CONTENDERS), metavar="METHOD")
-    parser.add_argument("--sets", nargs="+", choices=names, default=names, metavar="SET")
-    parser.add_argument("--data", help="the directory of Parquet files (default: see benchmarks.data)")
-    parser.add_argument("--fresh", action="store_true", help="measure the methods anew, whatever is kept of them")
-    parser.add_argument("--report", action="store_true", help="measure nothing; write the report and draw the figure")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes (default: all cores)")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin nothing after so many minutes")
-    options = parser.parse_args()
-    if options.data:
-        os.environ["DIPRIME_DATA"] = options.data  # for the processes too
-    start = time.monotonic()
-    results = Results(RESULTS / "utility.json")
-    if not options.report:
-        if options.fresh:
-            for contender in options.methods:
-                results.drop(contender)
-        units = list(missing(results, options.methods, options.sets))
-        if any(unit.contender == "diffprivlib" for unit in units):
-            old_python()  # once, before several processes would
-        run(results, units, options.jobs, start + 60 * options.minutes)
-        print(f"{time.monotonic() - start:.0f} s.")
-    facts = [Facts.of(load(name)) for name in names]
-    text = report(results, facts)
-    print(text)
-    (RESULTS / "utility.md").write_text(text, encoding="utf-8")
-    draw(results, facts, FIGURE)
-
-
-if __name__ == "__main__":
-    main()

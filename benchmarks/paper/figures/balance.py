@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.data import load
-from benchmarks.figures.leaves import Counts, leaf_counts, left_fractions
-from benchmarks.figures.style import COLOURS, WIDTH, legend_below
-from benchmarks.fits import Fit
+from benchmarks.paper.figures.leaves import Counts, leaf_counts, left_fractions
+from benchmarks.paper.figures.style import COLOURS, WIDTH, legend_below
+from benchmarks.paper.fits import Fit
 
 
 def _steps(ax: Axes, values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], **style: Any) -> None:

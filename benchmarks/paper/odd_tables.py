@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from benchmarks.data import COMPLETE, Dataset
-from benchmarks.fits import Fit, Measured, Results
-from benchmarks.oddities import NUMBERS, Forest, Oddities, Ranges, Rule
-from benchmarks.tables import Interval, cells, in_units, published
+from benchmarks.paper.fits import Fit, Measured, Results
+from benchmarks.paper.oddities import NUMBERS, Forest, Oddities, Ranges, Rule
+from benchmarks.paper.tables import Interval, cells, in_units, published
 
 RULES: dict[str, Rule] = {
     "Median": "exact",

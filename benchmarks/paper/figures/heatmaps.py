@@ -11,9 +11,9 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from benchmarks.figures import published
-from benchmarks.figures.style import WIDTH
-from benchmarks.fits import Fit, Results
+from benchmarks.paper.figures import published
+from benchmarks.paper.figures.style import WIDTH
+from benchmarks.paper.fits import Fit, Results
 
 NORM = LogNorm(7.2, 11)
 COLOURS = "cividis_r"  # light is good, and it reads the same for colour-blind eyes and in grey

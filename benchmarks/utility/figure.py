@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.contenders import CONTENDERS, EPSILONS
 from benchmarks.data import NAMES
-from benchmarks.published import FINAL_RUN
-from benchmarks.utility_report import NOT_THE_PAPERS, Facts, Scores
-from benchmarks.utility_results import Results
+from benchmarks.paper.published import FINAL_RUN
+from benchmarks.utility.contenders import CONTENDERS, EPSILONS
+from benchmarks.utility.report import NOT_THE_PAPERS, Facts, Scores
+from benchmarks.utility.results import Results
 
 COLUMNS = 5
 SHOWN = (min(EPSILONS), 10.0)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.data import Dataset
-from benchmarks.fits import BASELINES, Fit
+from benchmarks.paper.fits import BASELINES, Fit
 
 Counts = npt.NDArray[np.int64]
 

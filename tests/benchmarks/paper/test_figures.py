@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from small_data import make
 
 from benchmarks.data import Dataset
-from benchmarks.figures import published
-from benchmarks.figures.leaves import leaf_counts, leaves_of_multiway_trees, left_fractions
-from benchmarks.fits import Fit, Results
+from benchmarks.paper.figures import published
+from benchmarks.paper.figures.leaves import leaf_counts, leaves_of_multiway_trees, left_fractions
+from benchmarks.paper.fits import Fit, Results
 from diprime import Categorical, Domain, Numeric
+from tests.small_data import make
 
 
 def dataset(task):
@@ -93,9 +93,9 @@ def test_published_heat_maps_are_complete():
 
 def test_figures_are_drawn_from_results(tmp_path):
     pytest.importorskip("matplotlib")
-    from benchmarks.figures.curves import Appliances, Banknote
-    from benchmarks.figures.heatmaps import HeatMaps
-    from benchmarks.figures.style import save, set_style
+    from benchmarks.paper.figures.curves import Appliances, Banknote
+    from benchmarks.paper.figures.heatmaps import HeatMaps
+    from benchmarks.paper.figures.style import save, set_style
 
     set_style()
     results = Results(tmp_path / "kept.jsonl")

@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from benchmarks.figures import published
-from benchmarks.figures.style import LABELS, WIDTH, legend_below, line_style
-from benchmarks.fits import Fit, Results
+from benchmarks.paper.figures import published
+from benchmarks.paper.figures.style import LABELS, WIDTH, legend_below, line_style
+from benchmarks.paper.fits import Fit, Results
 
 OPEN = ("RF", "ERT", "Median")
 FAMILY = ("DiPriMe", "DiPriMeExp", "DiPriMeFlip")

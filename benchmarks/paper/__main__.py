@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from benchmarks import odd_tables, tables
-from benchmarks.data import CACHE, NAMES, Dataset, DatasetMissing, load
-from benchmarks.fits import Results, run
+from benchmarks.data import NAMES, Dataset, DatasetMissing, load
+from benchmarks.paper import odd_tables, tables
+from benchmarks.paper.fits import Results, run
+from benchmarks.paths import CACHE, RESULTS
 
-RESULTS = Path(__file__).parent / "results"
 REPEATS = 10
 
 
@@ -61,7 +60,7 @@ def show_oddities(options: argparse.Namespace) -> None:
 
 
 def draw_figures(options: argparse.Namespace) -> None:
-    from benchmarks.figures.drawing import draw_all  # needs matplotlib
+    from benchmarks.paper.figures.drawing import draw_all  # needs matplotlib
 
     draw_all(options.data)
 

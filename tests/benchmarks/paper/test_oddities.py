@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from test_benchmarks_tables import dataset
 
-from benchmarks.fits import Results
-from benchmarks.odd_tables import ALL, OddFit, fits, ladder, odd_fit, ranges_of, report
-from benchmarks.oddities import NUMBERS, Forest, Oddities, _Grower, _subsets
-from benchmarks.tables import cells, published
+from benchmarks.paper.fits import Results
+from benchmarks.paper.odd_tables import ALL, OddFit, fits, ladder, odd_fit, ranges_of, report
+from benchmarks.paper.oddities import NUMBERS, Forest, Oddities, _Grower, _subsets
+from benchmarks.paper.tables import cells, published
+from tests.benchmarks.paper.test_tables import dataset
 
 
 def grower(rule="exponential", epsilon=10.0, oddities=(), categorical=(), classes=False, depth=1):

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.data import COMPLETE, Dataset
-from benchmarks.fits import BASELINES, Fit, Results
-from benchmarks.published import FINAL_RUN, best_private
+from benchmarks.paper.fits import BASELINES, Fit, Results
+from benchmarks.paper.published import FINAL_RUN, best_private
 
 NON_PRIVATE = ("RF", "ERT", "Median")
 METHODS = (*NON_PRIVATE, "DP-RF", "DP-DF", "DP-ERT", "DiPriMe", "DiPriMeExp", "DiPriMeFlip", "joint")
