@@ -1,29 +1,14 @@
-"""The machinery of the paper's figures: what is run, what is kept, what is drawn."""
+"""The paper's figures: what is counted, what is published, what is drawn."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from benchmarks.data import Dataset
 from benchmarks.paper.figures import published
 from benchmarks.paper.figures.leaves import leaf_counts, leaves_of_multiway_trees, left_fractions
 from benchmarks.paper.fits import Fit, Results
-from diprime import Categorical, Domain, Numeric
-from tests.small_data import make
-
-
-def dataset(task):
-    """Return a small data set of four numeric features."""
-    X, y = make(task, 300)
-    frame = pd.DataFrame(np.nan_to_num(X), columns=["a", "b", "c", "d"])
-    if task == "classification":
-        y = (y == "a").astype(int)
-    target = Numeric(0, 10) if task == "regression" else Categorical([0, 1])
-    domain = Domain({name: Numeric(0, 1000) for name in frame}, target)
-    return Dataset(task, task, task, frame, y, domain, (), (), epsilon=1.0, min_leaf=25, max_features=2)
+from tests.benchmarks.paper.small_sets import numeric_set
 
 
 def test_left_fractions_of_a_tree():
@@ -43,45 +28,9 @@ def test_leaves_of_a_pruned_tree_are_those_that_can_be_reached():
 
 @pytest.mark.parametrize("method", ["DiPriMe", "DP-RF"])
 def test_leaves_hold_all_rows(method):
-    data = dataset("classification")
+    data = numeric_set("classification")
     for counts in leaf_counts(Fit("robot", method, 1, epsilon=5.0, trees=3, depth=2), data):
         assert counts.sum() == 300
-
-
-@pytest.mark.parametrize("method", ["RF", "ERT", "Median", "DiPriMe", "DiPriMeExp", "DiPriMeFlip", "DP-ERT", "joint"])
-@pytest.mark.parametrize("task", ["regression", "classification"])
-def test_every_method_is_scored_and_again_the_same(method, task):
-    fit = Fit(task, method, 2, epsilon=5.0, trees=3, depth=2)
-    if method in ("RF", "ERT", "Median"):
-        fit = replace(fit, epsilon=float("inf"))
-    data = dataset(task)
-    scores = fit.scores(data)
-    assert len(scores) == 2
-    assert scores == fit.scores(data)
-    assert min(scores) > 0
-    assert max(scores) <= (1 if task == "classification" else 40)
-
-
-@pytest.mark.parametrize("method", ["DP-RF", "DP-DF"])
-def test_baselines_are_scored(method):
-    assert 0.3 < Fit("classification", method, 1, epsilon=5.0, depth=2).scores(dataset("classification"))[0] <= 1
-
-
-def test_soft_accuracy_is_that_of_the_probabilities():
-    """A forest that knows nothing gives a half to each class, and so half an accuracy, whatever the base rate."""
-    fit = Fit("classification", "DP-ERT", 1, epsilon=1e-6, accounting="strict", soft=True)
-    data = dataset("classification")
-    assert fit.scores(data)[0] == pytest.approx(0.5, abs=0.1)
-    assert replace(fit, soft=False).scores(data)[0] != fit.scores(data)[0]
-
-
-def test_an_interrupted_run_goes_on(tmp_path):
-    first, second = Fit("banknote", "RF", 1), Fit("banknote", "ERT", 1)
-    Results(tmp_path / "results" / "kept.jsonl").add(first, [0.25, 0.5])
-    again = Results(tmp_path / "results" / "kept.jsonl")
-    assert again[first].tolist() == [0.25, 0.5]
-    assert again.missing([first, second, second]) == [second]
-    assert again.missing([replace(first, repeats=2)]) == [replace(first, repeats=2)]
 
 
 def test_published_heat_maps_are_complete():

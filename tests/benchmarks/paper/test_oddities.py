@@ -7,7 +7,7 @@ from benchmarks.paper.fits import Results
 from benchmarks.paper.odd_tables import ALL, OddFit, fits, ladder, odd_fit, ranges_of, report
 from benchmarks.paper.oddities import NUMBERS, Forest, Oddities, _Grower, _subsets
 from benchmarks.paper.tables import cells, published
-from tests.benchmarks.paper.test_tables import dataset
+from tests.benchmarks.paper.small_sets import named_set
 
 
 def grower(rule="exponential", epsilon=10.0, oddities=(), categorical=(), classes=False, depth=1):
@@ -83,7 +83,7 @@ def test_leaves_are_noisy_means_and_clipped():
 @pytest.mark.parametrize("name", ["metro", "credit"])
 @pytest.mark.parametrize("oddities", [(), ALL])
 def test_forests_learn(method, name, oddities):
-    data = dataset(name)
+    data = named_set(name)
     fit = OddFit(name, method, 2, 4, 2, 1000.0, oddities)
     scores = fit.scores(data)
     assert scores == fit.scores(data)
@@ -94,7 +94,7 @@ def test_forests_learn(method, name, oddities):
 
 
 def test_ranges_are_ends_of_numbers_and_levels_of_categories():
-    data = dataset("credit")
+    data = named_set("credit")
     X, ranges, categorical = ranges_of(data)
     assert categorical == {3}
     assert ranges[0].tolist() == [X[:, 0].min(), X[:, 0].max()]
@@ -102,7 +102,7 @@ def test_ranges_are_ends_of_numbers_and_levels_of_categories():
 
 
 def test_the_report_says_which_oddity_makes_the_number(tmp_path):
-    data = dataset("credit")
+    data = named_set("credit")
     there = published(data, "Median")
     measured, results = Results(tmp_path / "a.jsonl"), Results(tmp_path / "b.jsonl")
     measured.add(cells(data, 10)["Median", "as published"], [there.mean + 0.1] * 10)

@@ -1,37 +1,17 @@
-"""The paper's tables: what is fitted, what is kept, when a number counts as reproduced."""
+"""The paper's tables: what is fitted, and when a number counts as reproduced."""
 
 import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from benchmarks.data import COMPLETE, NAMES, Dataset, DatasetMissing
-from benchmarks.paper import __main__ as paper
+from benchmarks.data import COMPLETE, NAMES
 from benchmarks.paper import tables
-from benchmarks.paper.fits import Results, run
+from benchmarks.paper.fits import Results
 from benchmarks.paper.published import FINAL_RUN
 from benchmarks.paper.tables import Interval
-from diprime import Categorical, Domain, Numeric
-from tests.small_data import make
-
-
-def dataset(name, n_rows=600):
-    """Return a small data set under the name of a real one."""
-    task = "regression" if name in tables.POWERS else "classification"
-    X, y = make(task, n_rows)
-    frame = pd.DataFrame(np.nan_to_num(X), columns=["a", "b", "c", "d"])
-    frame["b"] = (frame["b"] % 3).round()
-    frame["d"] = np.arange(n_rows) % 3.0
-    if task == "regression":
-        y = (y - y.min()) / (y.max() - y.min())
-        target = Numeric(0, 1)
-    else:
-        y, target = (y == "a").astype(int), Categorical([0, 1])
-    features = {c: Numeric(float(frame[c].min()), float(frame[c].max())) for c in "abc"}
-    features["d"] = Categorical(sorted(frame["d"].unique().tolist()))
-    return Dataset(name, name, task, frame, y, Domain(features, target), ("d",), ("b", "d"), 2.0, 10, 2)
+from tests.benchmarks.paper.small_sets import named_set
 
 
 def test_depths_are_those_of_the_protocol():
@@ -45,7 +25,7 @@ def test_depths_are_those_of_the_protocol():
 
 @pytest.mark.parametrize("name", ["metro", "credit"])
 def test_cells_follow_the_protocol(name):
-    plan = tables.cells(dataset(name), 10)
+    plan = tables.cells(named_set(name), 10)
     classification = name == "credit"
     assert {method for method, _ in plan} == {*tables.METHODS} - (set() if classification else {"DP-DF"})
     for (method, column), fit in plan.items():
@@ -73,18 +53,18 @@ def test_intervals_meet_when_no_further_apart_than_both_half_widths():
 
 def test_published_numbers_are_complete():
     for name in NAMES:
-        data = dataset(name)
+        data = named_set(name)
         for method in tables.METHODS:
             there = tables.published(data, method)
             expected = method != "joint" and (method != "DP-DF" or data.task == "classification")
             assert (there is not None) == expected
-    accuracy = tables.published(dataset("credit"), "RF")
+    accuracy = tables.published(named_set("credit"), "RF")
     assert accuracy.mean == pytest.approx(1 - FINAL_RUN["credit"]["Random forest"].error)
 
 
 def test_a_cell_is_outside_when_it_differs_and_only_on_the_papers_rows(tmp_path):
     results = Results(tmp_path / "kept.jsonl")
-    sets = [dataset("credit"), dataset("higgs")]
+    sets = [named_set("credit"), named_set("higgs")]
     for data in sets:
         for (method, column), fit in tables.cells(data, 10).items():
             if column == "as published":
@@ -100,7 +80,7 @@ def test_a_cell_is_outside_when_it_differs_and_only_on_the_papers_rows(tmp_path)
 
 def test_claims_count_sets_where_a_mean_is_better(tmp_path):
     results = Results(tmp_path / "kept.jsonl")
-    sets = [dataset("credit"), dataset("metro"), dataset("higgs")]
+    sets = [named_set("credit"), named_set("metro"), named_set("higgs")]
     for data in sets[:2]:
         for (method, column), fit in tables.cells(data, 10).items():
             good = {"joint": 0.0, "DP-RF": 0.001, "DiPriMeExp": 0.002}.get(method, 0.003)
@@ -114,55 +94,8 @@ def test_claims_count_sets_where_a_mean_is_better(tmp_path):
     assert "at all of its ε, on 0 of 2 sets." in tenth
 
 
-def test_fits_are_run_in_processes_and_kept(tmp_path, monkeypatch):
-    data = dataset("credit", 200)
-    fits = list(tables.cells(data, 1).values())[:3]
-    monkeypatch.setattr(
-        "benchmarks.paper.fits.load", lambda name, directory: data
-    )  # processes are forked, and see it too
-    monkeypatch.setattr("benchmarks.paper.fits.ProcessPoolExecutor", _ThreadPool)
-    results = Results(tmp_path / "kept.jsonl")
-    run(fits, results, None)
-    assert not Results(results.path).missing(fits)
-    kept = results.path.read_text()
-    run(fits, results, None)
-    assert results.path.read_text() == kept
-    results.forget(fits[:1])
-    assert Results(results.path).missing(fits) == fits[:1]
-
-
-def _ThreadPool(max_workers):  # noqa: N802 - it stands for a class
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(1)
-
-
-def test_a_missing_set_is_named_and_the_rest_runs(tmp_path, monkeypatch, capsys):
-    def load(name, directory):
-        if name != "credit":
-            raise DatasetMissing(f"Data set {name} is not here.")
-        return dataset(name)
-
-    monkeypatch.setattr(paper, "load", load)
-    monkeypatch.setattr(paper, "CACHE", tmp_path)
-    monkeypatch.setattr("benchmarks.paper.fits.load", load)
-    monkeypatch.setattr("benchmarks.paper.fits.ProcessPoolExecutor", _ThreadPool)
-    paper.main(["tables", "--quick", "--only", "metro,credit", "--methods", "joint,RF"])
-    printed = capsys.readouterr()
-    assert "Left out: Data set metro is not here." in printed.err
-    assert "### credit" in printed.out
-    assert (tmp_path / "quick" / "tables.md").read_text(encoding="utf-8") in printed.out
-    assert len((tmp_path / "quick" / "tables.jsonl").read_text().splitlines()) == 3
-
-
-def test_unknown_names_are_refused(capsys):
-    with pytest.raises(SystemExit):
-        paper.main(["tables", "--only", "iris"])
-    assert "'iris' is not one of parkinsons" in capsys.readouterr().err
-
-
 def test_quick_results_are_other_fits():
-    data = dataset("credit")
+    data = named_set("credit")
     fit = tables.cells(data, 10)["RF", "as published"]
     assert replace(fit, repeats=1) == tables.cells(data, 1)["RF", "as published"]
     assert fit.key != replace(fit, repeats=1).key

@@ -1,18 +1,15 @@
-"""The bars of the utility benchmark are judged rightly: from made-up scores, as no learning is needed for that."""
+"""The bars of the utility benchmark are judged correctly, from made-up scores: nothing is learnt here."""
 
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from benchmarks.data import MULTICLASS, NAMES, Dataset
+from benchmarks.data import MULTICLASS, NAMES
 from benchmarks.paper.published import FINAL_RUN, best_private
-from benchmarks.utility.contenders import CONTENDERS, LIMIT, OUR_EPSILONS, Prediction, Task
-from benchmarks.utility.measuring import measure, missing, score, split
+from benchmarks.utility.contenders import CONTENDERS, LIMIT, OUR_EPSILONS
 from benchmarks.utility.report import Facts, report, rise
 from benchmarks.utility.results import Key, Results
-from diprime import Categorical, Domain, Numeric
 
 REGRESSION = NAMES[:5]
 
@@ -112,63 +109,3 @@ def test_a_rise_by_chance_is_told_from_a_clear_one():
     assert rise(few, few + rng.normal(0, 0.1, 10))[1] > 1e-3
     assert rise(few, few)[1] == 1
     assert rise(few, few - 0.1 + rng.normal(0, 0.01, 10))[1] > 0.99
-
-
-def test_results_are_read_back_with_gaps_and_dropped_with_their_code(tmp_path):
-    path = tmp_path / "deep" / "results.json"
-    results = Results(path)
-    keys = Key("ours", "metro", math.inf), Key("ours", "puc", 0.1)
-    results.put(keys[0], "old", 2, {"mse": 0.123456789})
-    results.put(keys[1], "old", 0, {"accuracy": 0.5, "auc": 0.75})
-    results.save()
-    again = Results(path)
-    assert again.missing(keys[0], "old", 4) == [0, 1, 3]
-    assert again.of(*keys[0], "mse") == [0.123457]
-    assert again.of(*keys[1], "auc") == [0.75]
-    assert again.missing(keys[0], "new", 2) == [0, 1]
-    again.put(keys[0], "new", 0, {"mse": 1.0})
-    assert again.missing(keys[0], "new", 3) == [1, 2]
-    again.drop("ours")
-    assert again.missing(keys[1], "old", 1) == [0]
-
-
-def small(y, target):
-    X = pd.DataFrame({"a": np.linspace(0, 1, len(y)), "b": ["u", "v"] * (len(y) // 2)})
-    domain = Domain({"a": Numeric(0, 1), "b": Categorical(["u", "v"])}, target=target)
-    task = "classification" if isinstance(target, Categorical) else "regression"
-    return Dataset("small", "Small", task, X, y, domain, ("b",), ("b",), 1.0, 25, 2)
-
-
-def test_scores_are_those_of_the_test_rows():
-    data = small(np.array(["n", "y"] * 10), Categorical(["y", "n"]))
-    task = Task(data, np.arange(16), np.arange(16, 20))
-    p = np.array([0.1, 0.2, 0.6, 0.9])
-    assert score(task, Prediction(np.array(["n", "n", "y", "y"]), np.c_[1 - p, p])) == {"accuracy": 0.5, "auc": 0.75}
-    numbers = Task(small(np.arange(20.0), Numeric(0, 20)), task.train, task.test)
-    assert score(numbers, Prediction(np.array([14.0, 17, 18, 50]))) == {"mse": 1.25}  # 50 is clipped to 20
-
-
-def test_splits_are_disjoint_whole_and_their_own():
-    data = small(np.arange(50.0), Numeric(0, 50))
-    first, second = split(data, 0), split(data, 1)
-    assert sorted([*first.train, *first.test]) == list(range(50))
-    assert len(first.train) == 45
-    assert not np.array_equal(first.test, second.test)
-    assert np.array_equal(first.test, split(data, 0).test)
-
-
-@pytest.mark.parametrize("contender", ["ours", "ours-limit", "diprime-flip", "dp-ert", "forest"])
-def test_what_is_missing_is_measured_and_nothing_else(tmp_path, monkeypatch, contender):
-    rng = np.random.default_rng(0)
-    data = small(rng.integers(0, 3, 600), Categorical([0, 1, 2]))
-    monkeypatch.setattr("benchmarks.utility.measuring._load", lambda name: data)
-    results = Results(tmp_path / "results.json")
-    units = list(missing(results, [contender, "dp-ebm"], ["small"]))  # DP-EBM knows two classes only
-    about = CONTENDERS[contender]
-    assert [(unit.contender, unit.repeat) for unit in units] == [(contender, r) for r in range(about.repeats)]
-    assert all(unit.epsilons == about.epsilons for unit in units)
-    scores = measure(units[0]._replace(epsilons=about.epsilons[-1:]))
-    assert 0.2 < scores[0]["accuracy"] < 0.6
-    results.put(Key(contender, "small", about.epsilons[-1]), about.release(), 0, scores[0])
-    left = list(missing(results, [contender], ["small"]))
-    assert sum(len(unit.epsilons) for unit in left) == len(about.epsilons) * about.repeats - 1
