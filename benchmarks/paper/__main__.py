@@ -1,7 +1,7 @@
-"""The paper's tables and figures, from this library: ``python -m benchmarks.paper tables``, ``oddities``, ``figures``.
+"""The paper's tables and figures, reproduced: ``python -m benchmarks.paper tables``, ``oddities`` or ``figures``.
 
-Everything that was measured is kept, so that an interrupted run goes on where it stopped. A data set that cannot be had
-is left out with a message.
+All measurements are kept, so that an interrupted run continues where it stopped. Data sets that cannot be obtained are
+left out with a message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REPEATS = 10
 
 
 def load_all(names: list[str], directory: str | None) -> list[Dataset]:
-    """Return the data sets that can be had, and say which cannot."""
+    """Return the data sets that can be obtained, and print which cannot."""
     found = []
     for name in names:
         try:
@@ -82,10 +82,10 @@ def main(arguments: list[str] | None = None) -> None:
     of_tables = commands.add_parser("tables", help="Tables 1 and 2, ten repeats of everything")
     of_tables.set_defaults(run=make_tables)
     of_tables.add_argument("--quick", action="store_true", help="one repeat, kept apart from the results")
-    of_tables.add_argument("--only", type=_listed(NAMES), default=list(NAMES), help="these data sets, by commas")
+    of_tables.add_argument("--only", type=_listed(NAMES), default=list(NAMES), help="data sets, separated by commas")
     of_tables.add_argument("--methods", type=_listed(tables.METHODS), default=list(tables.METHODS))
-    of_tables.add_argument("--again", action="store_true", help="measure anew; go on without it if interrupted")
-    of_oddities = commands.add_parser("oddities", help="which oddity of the authors' code explains what is outside")
+    of_tables.add_argument("--again", action="store_true", help="measure again; if interrupted, continue without it")
+    of_oddities = commands.add_parser("oddities", help="which oddities of the authors' code explain the differences")
     of_oddities.set_defaults(run=show_oddities)
     of_figures = commands.add_parser("figures", help="every figure of the paper and its appendix")
     of_figures.set_defaults(run=draw_figures)

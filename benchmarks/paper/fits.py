@@ -1,4 +1,4 @@
-"""The fits behind the paper's tables and figures, each measured once and kept: a run that stops goes on there."""
+"""The fits behind the paper's tables and figures: each is run once and kept, so interrupted runs can be resumed."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ BASELINES: dict[str, dict[str, Any]] = {
 
 
 class Measured(Protocol):
-    """Whatever gives scores on a data set, and has a name under which they are kept."""
+    """Anything that can be scored on a data set, with a key under which its scores are kept."""
 
     data: str
 
     @property
     def key(self) -> str:
-        """The name under which its scores are kept."""
+        """The key under which its scores are kept."""
 
     def scores(self, data: Dataset) -> list[float]:
         """Return the score of each repeat."""
@@ -64,24 +64,24 @@ class Fit:
     data, method : str
         The names of the data set and of the method.
     repeats : int
-        How many times it is fitted, each on a new random nine tenths of the rows.
+        The number of fits, each on another random nine tenths of the rows.
     epsilon : float
-        The budget passed on.
+        The privacy budget passed to the estimator.
     trees, depth : int or "auto"
-        The size of the forest.
+        The number of trees and their depth.
     features : int
-        K, the number of features tried at a split.
+        K, the number of features considered at a split.
     share : float
-        ρ, the part of the budget that splits get.
+        ρ, the share of the budget that is spent on splits.
     partition : bool
-        Whether trees have disjoint parts of the rows.
+        Whether trees get disjoint subsets of the rows.
     accounting : {"strict", "paper"}
         How the budget is counted.
     rows : float
-        The part of the training rows that is used.
+        The share of the training rows that is used.
     soft : bool
-        Whether accuracy is one minus the mean distance of probabilities from labels, which is how the authors' code
-        scores DP-ERT alone.
+        Whether accuracy is one minus the mean distance between probabilities and labels, which is how the authors'
+        code scores DP-ERT, and no other method.
     """
 
     data: str
@@ -99,11 +99,11 @@ class Fit:
 
     @property
     def key(self) -> str:
-        """The name under which its scores are kept."""
+        """The key under which its scores are kept."""
         return " ".join(f"{name}={value}" for name, value in asdict(self).items())
 
     def model(self, data: Dataset, seed: int) -> Any:
-        """Return the estimator, which is seeded so that figures can be drawn again."""
+        """Return the estimator, seeded so that figures can be reproduced."""
         if (self.method, data.task) in PEERS:
             return PEERS[self.method, data.task](
                 self.trees, max_depth=self.depth, max_features=self.features, min_samples_leaf=5, random_state=seed
@@ -124,17 +124,17 @@ class Fit:
         )  # fmt: skip
 
     def fitted(self, data: Dataset, X: pd.DataFrame, y: np.ndarray, seed: int) -> Any:
-        """Return the estimator, fitted."""
+        """Return the fitted estimator."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyWarning)  # a benchmark on public data, seeded on purpose
+            warnings.simplefilter("ignore", PrivacyWarning)  # the data are public, and the seed is set on purpose
             return self.model(data, seed).fit(X, y)
 
     def ledger(self, data: Dataset) -> Ledger:
-        """Return what the fit is charged; some rows are enough, for charges depend on none."""
+        """Return the ledger of the fit, from a few rows only: charges do not depend on the rows."""
         return self.fitted(data, data.X.head(100), data.y[:100], 0).privacy_
 
     def scores(self, data: Dataset) -> list[float]:
-        """Fit and score: the mean squared error, or the accuracy, of each repeat."""
+        """Fit, and return the mean squared error or the accuracy of each repeat."""
         X = pd.DataFrame(data.numbers()) if (self.method, data.task) in PEERS else data.X
         y = data.y
         n_train = int(0.9 * len(X))
@@ -153,7 +153,7 @@ class Fit:
 
 
 class Results:
-    """Scores by fit, in a file of one JSON object a line."""
+    """Scores by fit, in a file with one JSON object per line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -170,22 +170,22 @@ class Results:
         return fit.key in self._scores
 
     def missing(self, fits: Iterable[Measured]) -> list[Measured]:
-        """Return those fits that are yet to be run, each once."""
+        """Return the fits that have not been run yet, without duplicates."""
         return [fit for fit in dict.fromkeys(fits) if fit not in self]
 
     def forget(self, fits: Iterable[Measured]) -> None:
-        """Drop the scores of fits, so that they are missing again."""
+        """Drop the scores of fits, which are then missing again."""
         for fit in fits:
             self._scores.pop(fit.key, None)
         self._save()
 
     def add(self, fit: Measured, scores: list[float]) -> None:
-        """Keep the scores of a fit."""
+        """Store the scores of a fit."""
         self._scores[fit.key] = scores
         self._save()
 
     def _save(self) -> None:
-        """Replace the file as a whole, so that no interruption leaves half of it."""
+        """Replace the file atomically, so that an interruption cannot leave half of it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_suffix(".part")
         lines = (json.dumps({"fit": key, "scores": kept}) + "\n" for key, kept in self._scores.items())
@@ -203,7 +203,7 @@ def _scores(fit: Measured, directory: str | None) -> list[float]:
 
 
 def run(fits: Iterable[Measured], results: Results, directory: str | None) -> None:
-    """Run the fits that are missing, one process for each core, and keep each as it is finished."""
+    """Run the missing fits in one process per core, and store each as soon as it is finished."""
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         futures = {pool.submit(_scores, fit, directory): fit for fit in results.missing(fits)}
         try:

@@ -1,8 +1,8 @@
-"""The paper's forests the way its authors' code grows them, four of its oddities each with a switch.
+"""The paper's forests as the authors' code grows them, with a switch for each of four oddities of that code.
 
-Where the library, which follows the text of the paper, gives another number than the one published, this shows which
-line of the code made it. It works on the raw values, in floating point and without a ledger: a reconstruction for
-comparison, private in no sense.
+Where the library, which follows the text of the paper, does not reproduce a published number, this shows which line of
+the authors' code is responsible. It is a reconstruction for comparison, on raw values, in floating point and without a
+ledger: it is not private in any sense.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ranges = dict[int, Floats]
-Cut = float | Floats  # a threshold, or the levels that go up
+Cut = float | Floats  # a threshold, or the levels in the upper child
 Rule = Literal["exact", "exponential", "permute-and-flip"]
 
 SPLIT_SHARE = 0.5
@@ -27,19 +27,19 @@ MOST_LEVELS = 32
 
 @dataclass(frozen=True)
 class Oddities:
-    """What is done as in the authors' code; off, it is done as in the paper.
+    """What is done as in the authors' code; what is switched off is done as in the paper.
 
     Attributes
     ----------
     random_leaves : bool
-        7: a leaf without rows is recognised and predicts a random number, instead of the middle of the range.
+        7: an empty leaf is recognised, and predicts a random number instead of the middle of the range.
     left_twice : bool
-        8: the quality of a categorical split is twice that of its left child, the right one is not looked at.
+        8: the quality of a categorical split is twice that of its left child; the right child is ignored.
     floors : bool
-        9: every candidate of a median has at least a probability of 1e-12, or 1e-6 if it is a set of categories.
+        9: every candidate for a median has a weight of at least 1e-12, or 1e-6 if it is a set of categories.
     true_median : bool
-        17: the median without privacy is that of the values, and rows that have this value all go up, instead of the
-        threshold that parts the rows most evenly: where a value is frequent, one child may get all rows.
+        17: the non-private threshold is the median of the values, and all rows with this value go to the upper child,
+        instead of the threshold that splits the rows most evenly. If a value is frequent, one child may get all rows.
     """
 
     random_leaves: bool = True
@@ -49,11 +49,11 @@ class Oddities:
 
     @classmethod
     def only(cls, *names: str) -> Oddities:
-        """Return these switched on, and the others off."""
+        """Return these oddities switched on and the others off."""
         return cls(**{f.name: f.name in names for f in fields(cls)})
 
 
-# As in the list of section 6 of the protocol, which ends at 16.
+# The numbers of the list in section 6 of the protocol, which ends at 16.
 NUMBERS = {"random_leaves": 7, "left_twice": 8, "floors": 9, "true_median": 17}
 
 
@@ -62,7 +62,7 @@ def _squared_error(y: Floats) -> float:
 
 
 def _median(values: Floats) -> float:
-    """Return what np.median does, without its overhead, which is most of the time of small nodes."""
+    """Return the same as np.median, without the overhead that dominates its time on small nodes."""
     middle = (len(values) - 1) // 2
     parted = np.partition(values, [middle, len(values) // 2])
     return float(parted[middle] + parted[len(values) // 2]) / 2
@@ -70,7 +70,7 @@ def _median(values: Floats) -> float:
 
 @lru_cache(maxsize=32)
 def _subsets(n_levels: int) -> Floats:
-    """Return the sets of levels that can go left, as rows of 0 and 1: all but the empty one, without the first."""
+    """Return the sets of levels that can go left, as rows of 0 and 1: all non-empty sets without the first level."""
     numbers = np.arange(1, 1 << (n_levels - 1))[:, None]
     return ((numbers >> np.arange(n_levels - 1, -1, -1)) & 1).astype(np.float64)
 
@@ -82,17 +82,19 @@ class Forest:
     Attributes
     ----------
     rule : {"exact", "exponential", "permute-and-flip"}
-        How medians and splits are drawn; "exact" is the non-private Median.
+        How medians and splits are selected; "exact" is the non-private Median.
     depth, max_features : int
         The depth of the trees, and K.
     epsilon : float
-        The budget of a tree, the published one.
+        The published budget, which each tree gets.
     partition : bool
-        Whether trees have disjoint parts of the rows.
+        Whether trees get disjoint subsets of the rows.
     classes : bool
         Whether the target is a class, 0 or 1.
+    categorical : frozenset of int
+        The features that are categorical.
     oddities : Oddities
-        What is done as in the code.
+        What is done as in the authors' code.
     """
 
     rule: Rule
@@ -101,31 +103,28 @@ class Forest:
     epsilon: float
     partition: bool
     classes: bool
+    categorical: frozenset[int]
     oddities: Oddities
     n_trees: int = 10
 
-    def fit_predict(
-        self, X: Floats, y: Floats, X_new: Floats, ranges: Ranges, categorical: set[int], rng: np.random.Generator
-    ) -> Floats:
-        """Return the mean prediction of the trees: nothing else is kept of them.
+    def fit_predict(self, X: Floats, y: Floats, X_new: Floats, ranges: Ranges, rng: np.random.Generator) -> Floats:
+        """Return the mean prediction of the trees, which are not kept.
 
         Parameters
         ----------
         X, y, X_new : ndarray
             The rows to learn from, their targets in [0, 1], and the rows to predict.
         ranges : dict
-            For each feature its least and greatest value, or its levels if it is one of ``categorical``.
-        categorical : set of int
-            The features that are categories.
+            The lowest and highest value of each feature, or its levels if it is categorical.
         rng : Generator
             The source of all randomness.
         """
-        X, X_new = np.asfortranarray(X), np.asfortranarray(X_new)  # they are read by columns
+        X, X_new = np.asfortranarray(X), np.asfortranarray(X_new)  # columns are read one at a time
         parts = np.array_split(rng.permutation(len(X)), self.n_trees)
         predictions = np.empty((self.n_trees, len(X_new)))
         for tree, part in enumerate(parts):
             rows = part if self.partition else np.arange(len(X))
-            grower = _Grower(self, X, y, X_new, categorical, rng, predictions[tree])
+            grower = _Grower(self, X, y, X_new, rng, predictions[tree])
             grower.grow(rows, np.arange(len(X_new)), ranges, self.depth)
         return np.asarray(predictions.mean(axis=0))
 
@@ -136,13 +135,12 @@ class _Grower:
     X: Floats
     y: Floats
     X_new: Floats
-    categorical: set[int]
     rng: np.random.Generator
     predictions: Floats
 
     def grow(self, rows: npt.NDArray[np.int64], new: npt.NDArray[np.int64], ranges: Ranges, left: int) -> None:
-        """Split rows and the rows to be predicted until the depth is used up, or no feature is left."""
-        if not len(new):  # a node that predicts nothing need not be grown
+        """Split the training rows and the new rows until the depth is reached or no feature is left."""
+        if not len(new):  # there is nothing to predict below this node
             return
         if not left or not ranges:
             self.predictions[new] = self.leaf(self.y[rows])
@@ -163,21 +161,21 @@ class _Grower:
 
     @property
     def level_epsilon(self) -> float:
-        """Half of a level's share: as much for each median as for the choice, even where there is none (K = 1)."""
+        """Half the budget of a level, for each median and again for the choice, even if there is none (K = 1)."""
         return self.forest.epsilon * SPLIT_SHARE / self.forest.depth / 2
 
     def up(self, values: Floats, cut: Cut, feature: int) -> npt.NDArray[np.bool_]:
-        """Return which values go up; levels are numbered from 0."""
-        if feature not in self.categorical:
+        """Return which values go to the upper child; levels are numbered from 0."""
+        if feature not in self.forest.categorical:
             return np.asarray(values >= cut)
         goes_up = np.zeros(MOST_LEVELS, dtype=bool)
         goes_up[np.asarray(cut, dtype=np.int64)] = True
         return goes_up[values.astype(np.int64)]
 
     def narrowed(self, ranges: Ranges, feature: int, cut: Cut, *, upper: bool) -> Ranges:
-        """Return what is left of the ranges in a child; a feature that cannot be split again is taken out."""
+        """Return the ranges in a child, without the feature if it cannot be split again."""
         here = dict(ranges)
-        if feature in self.categorical:
+        if feature in self.forest.categorical:
             here[feature] = np.asarray(cut) if upper else np.setdiff1d(ranges[feature], cut)
             splittable = len(here[feature]) > 1
         else:
@@ -192,7 +190,7 @@ class _Grower:
 
     def median(self, values: Floats, possible: Floats, feature: int) -> Cut:
         """Return the cut of one feature."""
-        if feature in self.categorical:
+        if feature in self.forest.categorical:
             subsets = _subsets(len(possible))
             counts = np.bincount(values.astype(np.int64), minlength=MOST_LEVELS)[possible.astype(np.int64)]
             imbalances = np.abs(2 * (subsets @ counts) - len(values))
@@ -208,13 +206,13 @@ class _Grower:
         return float(self.rng.uniform(edges[place], edges[place + 1]))
 
     def draw_median(self, imbalances: Floats, lengths: Floats | None) -> int:
-        """Draw a candidate; those on a line weigh as much as they are long."""
+        """Draw a candidate; those of numeric features are intervals, weighted by their lengths."""
         if self.forest.rule == "exact":
             return int(np.argmin(imbalances if lengths is None else np.where(lengths > 0, imbalances, np.inf)))
         with np.errstate(divide="ignore"):
             bonus = 0.0 if lengths is None else np.log(lengths)
         if self.forest.rule == "permute-and-flip":
-            # 2: the length is part of the utility here, which no record changes by a bounded amount.
+            # Oddity 2 of the protocol: the length is part of the utility, which one record can change without bound.
             factor = 1.0 if lengths is None else 2.0
             utilities = factor * bonus - imbalances
             return self.flip(0.5 * self.level_epsilon * (utilities - utilities.max()))
@@ -238,8 +236,8 @@ class _Grower:
     # -- the choice among medians, and leaves --------------------------------------------------------------------------
 
     def quality(self, up: npt.NDArray[np.bool_], y: Floats, feature: int) -> float:
-        """Return the mean squared error that a split leaves."""
-        twice = feature in self.categorical and self.forest.oddities.left_twice
+        """Return the mean squared error after a split."""
+        twice = feature in self.forest.categorical and self.forest.oddities.left_twice
         children = [y[up], y[up] if twice else y[~up]]
         if not any(map(len, children)):
             return 40.0 if twice else 0.0
@@ -248,7 +246,7 @@ class _Grower:
         return sum(map(_squared_error, children)) / len(y)
 
     def draw(self, costs: Floats, epsilon: float) -> int:
-        """Draw one of the K splits, whose costs have sensitivity one as published."""
+        """Draw one of the K splits; as published, their costs have sensitivity one."""
         if self.forest.rule == "exact":
             return int(np.argmin(costs))
         exponents = -0.5 * epsilon * (costs - costs.min())
@@ -258,7 +256,7 @@ class _Grower:
         return int(self.rng.choice(len(weights), p=weights / weights.sum()))
 
     def leaf(self, y: Floats) -> float:
-        """Return the noisy mean of a leaf, with noise that knows the true number of its rows."""
+        """Return the noisy mean of a leaf, whose noise is scaled by the true number of rows."""
         if not len(y):
             return float(self.rng.uniform()) if self.forest.oddities.random_leaves else 0.5
         if self.forest.rule == "exact":

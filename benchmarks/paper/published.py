@@ -1,9 +1,9 @@
-"""What the DiPriMe paper's authors printed: the final run of the table notebook in their repository.
+"""The results of the DiPriMe paper, as printed by the final run of the table notebook in the authors' repository.
 
 Source: shoryaconsul/DiPriMeFlip_Forest, ``MedianTree_UCI.ipynb`` at commit 8754a9f, ten runs; rounded to four digits.
-Mean squared errors of targets scaled into [0, 1] at epsilon 10, shares of wrong labels at epsilon 2, with the 95 % half
-width that is printed beside. DP-ERT's classification errors are mean |y − p| rather than shares of wrong labels, and
-DP-DF's epsilon is 1. By basic composition DiPriMeExp and DiPriMeFlip spent about twice their nominal epsilon.
+Mean squared errors of targets scaled into [0, 1] at epsilon 10, and error rates at epsilon 2, each with the half width
+of its 95 % confidence interval. DP-ERT's classification errors are mean |y − p| rather than error rates, and DP-DF's
+epsilon is 1. By basic composition, DiPriMeExp and DiPriMeFlip spent about twice their nominal epsilon.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """An error and the 95 % half width printed with it; zero where all runs agree."""
+    """An error and the half width of its 95 % confidence interval; zero if all runs agree."""
 
     error: float
     half_width: float
@@ -130,6 +130,6 @@ FINAL_RUN: dict[str, dict[str, Published]] = {
 
 
 def best_private(data: str) -> tuple[str, Published]:
-    """Return the private method with the smallest error that the paper's tables have for a data set."""
+    """Return the private method with the smallest error for a data set in the paper's tables."""
     private = {method: result for method, result in FINAL_RUN[data].items() if method not in NON_PRIVATE}
     return min(private.items(), key=lambda item: item[1].error)

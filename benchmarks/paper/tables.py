@@ -1,4 +1,4 @@
-"""Tables 1 and 2 of the paper: what is fitted for each of their cells, and the report that comes of it."""
+"""Tables 1 and 2 of the paper: the fit behind each cell, and the report."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from benchmarks.paper.published import FINAL_RUN, best_private
 
 NON_PRIVATE = ("RF", "ERT", "Median")
 METHODS = (*NON_PRIVATE, "DP-RF", "DP-DF", "DP-ERT", "DiPriMe", "DiPriMeExp", "DiPriMeFlip", "joint")
-# Those whose numbers must come out again; the comparators DP-RF, DP-DF and DP-ERT are shown beside them.
+# The methods whose numbers must be reproduced; the comparators DP-RF, DP-DF and DP-ERT are only shown.
 REPRODUCED = (*NON_PRIVATE, "DiPriMe", "DiPriMeExp", "DiPriMeFlip")
 COLUMNS = ("as published", "strict", "strict, ε/10")
 PRINTED_AS = {"RF": "Random forest", "Median": "Median trees"}
 DP_DF_EPSILON = 1.0
 
-# The powers of ten in which the paper gives mean squared errors.
+# The paper gives mean squared errors multiplied by these powers of ten.
 POWERS = {"parkinsons": 2, "appliances": 3, "metro": 3, "turbine": 4, "flight": 4}
 
-Cell = tuple[str, str]  # of a method and a column
+Cell = tuple[str, str]  # method and column
 
 
 def depth(n_train: int, min_leaf: int, *, children: int = 2, parts: int = 1) -> int:
-    """Return the depth at which balanced leaves have ``min_leaf`` rows, rounded down."""
+    """Return the depth at which the leaves of a balanced tree have ``min_leaf`` rows, rounded down."""
     return math.floor(math.log(n_train / (min_leaf * parts)) / math.log(children))
 
 
 def cells(data: Dataset, repeats: int) -> dict[Cell, Fit]:
-    """Return what is fitted for each cell of a data set."""
+    """Return the fit behind each cell of a data set."""
     n_train, m, k = int(0.9 * len(data.X)), data.min_leaf, data.max_features
     full, parts = depth(n_train, m), depth(n_train, m, parts=10)
     free = Fit(data.name, "RF", repeats, depth=full, features=k)
@@ -65,35 +65,35 @@ def cells(data: Dataset, repeats: int) -> dict[Cell, Fit]:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the half width of its 95 % interval, computed as the paper does."""
+    """A mean and the half width of its 95 % confidence interval, computed as in the paper."""
 
     mean: float
     half_width: float
 
     @classmethod
     def of(cls, scores: np.ndarray) -> Interval:
-        """Return the interval of repeats: Student's t, and a standard deviation that divides by their number."""
+        """Return the interval of the repeats: Student's t, with a standard deviation that divides by n."""
         n = len(scores)
         spread = stats.t.ppf(0.975, n - 1) * scores.std() / math.sqrt(n) if n > 1 else 0.0
         return cls(float(scores.mean()), float(spread))
 
     def meets(self, other: Interval) -> bool:
-        """Tell whether the means are no further apart than the two half widths added."""
+        """Return whether the means differ by no more than the sum of the half widths."""
         return abs(self.mean - other.mean) <= self.half_width + other.half_width
 
     def times(self, factor: float) -> Interval:
-        """Return it in other units."""
+        """Return the interval multiplied by a factor."""
         return Interval(self.mean * factor, self.half_width * factor)
 
     def __str__(self) -> str:
-        if self.half_width < 1e-9:  # all repeats agree, but for rounding
+        if self.half_width < 1e-9:  # all repeats agree up to rounding
             return f"{self.mean:.4g}"
         digits = max(0, 1 - math.floor(math.log10(self.half_width)))
         return f"{self.mean:.{digits}f} ± {self.half_width:.{digits}f}"
 
 
 def published(data: Dataset, method: str) -> Interval | None:
-    """Return what the paper has: a mean squared error, or an accuracy."""
+    """Return the published mean squared error or accuracy, or None."""
     printed = FINAL_RUN[data.name].get(PRINTED_AS.get(method, method))
     if printed is None:
         return None
@@ -108,7 +108,7 @@ def in_units(data: Dataset, interval: Interval) -> Interval:
 def compared(
     sets: list[Dataset], results: Results, repeats: int, methods: tuple[str, ...] = REPRODUCED
 ) -> list[tuple[Dataset, str, bool]]:
-    """Return the cells of methods on the paper's own rows, and whether they come out again."""
+    """Return the cells of methods on the paper's own rows, and whether they are reproduced."""
     found = []
     for data in (d for d in sets if d.name in COMPLETE):
         plan = cells(data, repeats)
@@ -133,32 +133,33 @@ def table(data: Dataset, results: Results, repeats: int) -> str:
         "|---|---|---|---|---|---|",
     ]
     plan = cells(data, repeats)
-    for method in METHODS:
-        if method == "DP-DF" and data.task == "regression":
-            continue
-        there = published(data, method)
-        ours = {
-            column: Interval.of(results[plan[method, column]])
-            for column in COLUMNS
-            if (method, column) in plan and plan[method, column] in results
-        }
-        mark = ""
-        if there and "as published" in ours and data.name in COMPLETE:
-            mark = "✓" if ours["as published"].meets(there) else "✗"
-        shown = [str(in_units(data, ours[c])) if c in ours else "–" for c in COLUMNS]
-        name = f"**{method}**" if method == "joint" else method
-        paper = str(in_units(data, there)) if there else "–"
-        lines.append(f"| {name} | {paper} | {shown[0]} | {mark} | {shown[1]} | {shown[2]} |")
-    return "\n".join([*lines, ""])
+    methods = [method for method in METHODS if method != "DP-DF" or data.task == "classification"]
+    return "\n".join([*lines, *(_row(data, method, plan, results) for method in methods), ""])
+
+
+def _row(data: Dataset, method: str, plan: dict[Cell, Fit], results: Results) -> str:
+    there = published(data, method)
+    ours = {
+        column: Interval.of(results[plan[method, column]])
+        for column in COLUMNS
+        if (method, column) in plan and plan[method, column] in results
+    }
+    mark = ""
+    if there and "as published" in ours and data.name in COMPLETE:
+        mark = "✓" if ours["as published"].meets(there) else "✗"
+    shown = [str(in_units(data, ours[c])) if c in ours else "–" for c in COLUMNS]
+    name = f"**{method}**" if method == "joint" else method
+    paper = str(in_units(data, there)) if there else "–"
+    return f"| {name} | {paper} | {shown[0]} | {mark} | {shown[1]} | {shown[2]} |"
 
 
 def claims(sets: list[Dataset], results: Results, repeats: int) -> str:
-    """Return on how many sets what the paper claims holds for means: of our strict fits, and of joint."""
+    """Return on how many data sets the paper's claims hold for the means of strict fits, and how ``joint`` compares."""
     full = [data for data in sets if not results.missing(cells(data, repeats).values())]
     ours = {(d.name, *cell): results[fit].mean() for d in full for cell, fit in cells(d, repeats).items()}
 
     def best(data: Dataset, methods: Iterable[str], column: str) -> float:
-        """Return the best of some methods, turned so that less is better."""
+        """Return the best mean of some methods, with the sign for which less is better."""
         sign = 1 if data.task == "regression" else -1
         return min(sign * ours[data.name, method, column] for method in methods)
 
@@ -191,7 +192,7 @@ def claims(sets: list[Dataset], results: Results, repeats: int) -> str:
 
 
 def costs(sets: list[Dataset], repeats: int) -> str:
-    """Return what the published budgets cost when everything is counted, from the ledgers of fits."""
+    """Return what the published budgets cost by strict accounting, from the ledgers of fits."""
     lines = [
         "## What the published ε costs",
         "",
@@ -216,7 +217,7 @@ def costs(sets: list[Dataset], repeats: int) -> str:
 
 
 def report(sets: list[Dataset], results: Results, repeats: int, command: str) -> str:
-    """Return the report: the two tables, data set by data set, and what they come to."""
+    """Return the report: both tables, one data set after the other, and what follows from them."""
     must = compared(sets, results, repeats)
     parts = [
         "# Tables 1 and 2 of the paper",

@@ -1,7 +1,7 @@
-"""Time and memory beside peers, all in one run on the same data: ``python -m benchmarks.speed``.
+"""Time and memory compared with peers, in one run on the same data: ``python -m benchmarks.speed``.
 
-Machines are noisy, so contenders take turns and each reports its best of several rounds; read the ratios. Peers come
-with ``pip install diprime[benchmark]``.
+Timings are noisy, so contenders take turns and each reports its best of several rounds; ratios say more than seconds.
+Peers are installed by ``pip install 'diprime[benchmark]'``.
 """
 
 from __future__ import annotations

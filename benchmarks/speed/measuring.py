@@ -1,4 +1,4 @@
-"""How time and memory are measured, ours and those of peers."""
+"""The measurements of :mod:`benchmarks.speed`: time and memory, ours and those of peers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.paths import ROOT
 from diprime import Categorical, DiPriMeClassifier, Domain, Numeric
 
 N_FEATURES = 28
@@ -26,7 +27,7 @@ def n_cores() -> int:
 
 
 def make_data(n_rows: int) -> tuple[Any, Any]:
-    """Return a made-up table in the shape of HIGGS: speed does not depend on what the numbers mean."""
+    """Return random data in the shape of HIGGS: speed does not depend on what the numbers mean."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, N_FEATURES), dtype=np.float32)
     y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.standard_normal(n_rows, dtype=np.float32) > 0).astype(np.int64)
@@ -42,7 +43,7 @@ def ours() -> DiPriMeClassifier:
 
 
 def take_turns(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the best time of each, run one after the other, ``rounds`` times."""
+    """Run all contenders one after the other, ``rounds`` times, and return the best time of each."""
     best = dict.fromkeys(contenders, float("inf"))
     for _ in range(rounds):
         for name, run in contenders.items():
@@ -82,7 +83,10 @@ def measure_predict(X: Any, y: Any, rounds: int, cores: int) -> dict[str, float]
 
 
 def peak_memory() -> float:
-    """Return the peak of this process in bytes; what getrusage calls so may be the peak of the parent (Linux)."""
+    """Return the peak of resident memory of this process in bytes.
+
+    On Linux, the peak that getrusage reports may be that of the parent process.
+    """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return 1024.0 * int(line.split()[1])
@@ -90,25 +94,25 @@ def peak_memory() -> float:
 
 
 def peak_extra_memory(directory: Path) -> dict[str, float]:
-    """Return by how many bytes a fit raises the peak of a process that holds its input, and the bytes of the input."""
+    """Return by how many bytes a fit raises the peak of a process that holds its input, and the size of the input."""
     X, y = np.load(directory / "X.npy"), np.load(directory / "y.npy")
-    ours().fit(X[:1000], y[:1000])  # code and libraries are in memory before the measurement
+    ours().fit(X[:1000], y[:1000])  # loads code and libraries before the measurement
     before = peak_memory()
     ours().fit(X, y)
     return {"extra": peak_memory() - before, "input": float(X.nbytes)}
 
 
 def measure_memory(X: Any, y: Any) -> dict[str, float]:
-    """Measure in a fresh process, which reads the data from files: making them would raise its peak."""
+    """Measure in a fresh process that reads the data from files, as generating them would raise its peak."""
     with tempfile.TemporaryDirectory() as directory:
         np.save(Path(directory) / "X.npy", X)
         np.save(Path(directory) / "y.npy", y)
         command = [sys.executable, "-m", "benchmarks.speed", "--memory-of", directory]
-        return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        return dict(json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout))
 
 
 def measure_start(rounds: int) -> dict[str, float]:
-    """Return the time of a fresh process that fits 1,000 rows, beside one that imports scikit-learn's ensembles."""
+    """Return the time of a fresh process that fits 1,000 rows, and of one that imports scikit-learn's ensembles."""
     fit = (
         "import numpy as np; from diprime import *; X = np.random.default_rng(0).random((1000, 5));"
         "d = Domain({f'x{i}': Numeric(0, 1) for i in range(5)}, target=Categorical([False, True]));"

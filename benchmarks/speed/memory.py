@@ -1,7 +1,7 @@
 """Memory of ``diprime fit`` and ``diprime predict`` on CSV files: ``python -m benchmarks.speed.memory``.
 
-Each command is a process of its own, whose peak of resident memory the operating system reports. What is left when a
-process on a file of few rows is taken off is what the rows cost.
+Each command runs in a process of its own, whose peak of resident memory the operating system reports. Compared with
+the peak on a file of few rows, it shows what the rows cost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def domain() -> Domain:
 
 
 def write_data(path: Path, n_rows: int) -> None:
-    """Write made-up rows, a part at a time."""
+    """Write random rows, one block after the other."""
     rng = np.random.default_rng(0)
     with path.open("wb") as file:
         for start in range(0, n_rows, ROWS_AT_A_TIME):
@@ -47,7 +47,7 @@ def write_data(path: Path, n_rows: int) -> None:
 
 
 def peak_of(*arguments: object) -> float:
-    """Run a command and return its peak of resident memory in MiB."""
+    """Run ``diprime`` with these arguments, and return its peak of resident memory in MiB."""
     command = [sys.executable, "-m", "diprime", *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)

@@ -1,10 +1,10 @@
-"""Accuracy per epsilon, beside peers and the paper, untuned: ``python -m benchmarks.utility``.
+"""Accuracy at each epsilon, untuned, compared with peers and the paper: ``python -m benchmarks.utility``.
 
 Every contender learns from the same random nine tenths of the rows and is scored on the rest, once for each repeat.
-Ours runs with its defaults and no seed. Scores are kept in ``benchmarks/results/utility.json`` and only those that are
-missing are measured, so a run may be stopped at any time; the report and the figure are drawn from what is there.
-Peers come with ``pip install diprime[benchmark]``; diffprivlib, which needs an old scikit-learn, gets an environment of
-its own.
+Ours runs with its defaults and without a seed. Scores are kept in ``benchmarks/results/utility.json`` and only missing
+ones are measured, so a run can be interrupted at any time; the report and the figure show the scores that are there.
+Peers are installed by ``pip install 'diprime[benchmark]'``; diffprivlib, which needs an old scikit-learn, gets a
+separate environment.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=list(CONTENDERS), default=list(CONTENDERS), metavar="METHOD")
     parser.add_argument("--sets", nargs="+", choices=names, default=names, metavar="SET")
     parser.add_argument("--data", help="the directory of Parquet files (default: see benchmarks.data)")
-    parser.add_argument("--fresh", action="store_true", help="measure the methods anew, whatever is kept of them")
+    parser.add_argument("--fresh", action="store_true", help="measure the methods again, even where scores are kept")
     parser.add_argument("--report", action="store_true", help="measure nothing; write the report and draw the figure")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes (default: all cores)")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin nothing after so many minutes")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing new after this many minutes")
     options = parser.parse_args()
     if options.data:
-        os.environ["DIPRIME_DATA"] = options.data  # for the processes too
+        os.environ["DIPRIME_DATA"] = options.data  # worker processes inherit it
     start = time.monotonic()
     results = Results(RESULTS / "utility.json")
     if not options.report:
@@ -47,7 +47,7 @@ def main() -> None:
                 results.drop(contender)
         units = list(missing(results, options.methods, options.sets))
         if any(unit.contender == "diffprivlib" for unit in units):
-            old_python()  # once, before several processes would
+            old_python()  # created once, before worker processes need it
         run(results, units, options.jobs, start + 60 * options.minutes)
         print(f"{time.monotonic() - start:.0f} s.")
     facts = [Facts.of(load(name)) for name in names]

@@ -1,7 +1,7 @@
-"""Who is compared in :mod:`benchmarks.utility`: every way of learning a model, behind one face.
+"""The methods that :mod:`benchmarks.utility` compares, behind a common interface.
 
-A contender is given the same rows as all others and what is public about them: ranges, levels, classes and the range of
-the target. It answers with predictions for the test rows, one for each epsilon.
+All contenders get the same rows and the same public information about them: ranges, levels, classes and the range of
+the target. Each returns predictions for the test rows, one for each epsilon.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from benchmarks.data import Dataset
 from benchmarks.paths import CACHE
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor
 
-# Of the comparisons with peers, and of every curve in the figure.
+# For the comparisons with peers and for every curve in the figure.
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
-# What else ours is measured at: a tenth of the paper's 2, and a sweep.
+# Ours is also measured along a sweep, and at a tenth of the paper's 2.
 SWEEP = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 OUR_EPSILONS = tuple(sorted({*EPSILONS, *SWEEP, 0.2}))
-# Hardly any noise, and none: their errors are so close, and on some sets of so few rows, that it takes more repeats.
+# Hardly any noise, and none. Their errors are so close, on some sets a matter of few rows, that it takes more repeats.
 LIMIT = (1000.0, math.inf)
 REPEATS_AT_LIMIT = 60
 DELTA_OF_EBM = 1e-6
 N_TREES_OF_PAPER = 10
 SPLIT_SHARE_OF_PAPER = 0.5
-# The non-private forest: leaves as in the paper, fewer trees than scikit-learn's 100 to save time, else its defaults.
+# The non-private forest: leaves as in the paper, and fewer trees than scikit-learn's default of 100 to save time.
 FOREST = {"n_estimators": 30, "min_samples_leaf": 5}
 OLD_ENVIRONMENT = ("diffprivlib==0.6.6", "scikit-learn==1.5.2")
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says about the test rows: numbers, or classes and the probability of each in sorted order."""
+    """Predictions for the test rows: numbers, or classes with the probability of each class in sorted order."""
 
     values: npt.NDArray[Any]
     probabilities: npt.NDArray[np.float64] | None = None
@@ -71,22 +71,22 @@ Learn = Callable[[Task, Sequence[float]], Iterator[Prediction]]
 
 @dataclass(frozen=True)
 class Contender:
-    """One way of learning.
+    """A learning method.
 
     Attributes
     ----------
     title : str
-        Its name in tables and in the figure.
+        The name in tables and in the figure.
     learn : callable
         Yields a prediction for each epsilon.
     takes : callable
-        Whether it can learn from a data set at all.
+        Whether it can learn from a data set.
     release : callable
-        Which code it is: a result is kept as long as this stays the same.
+        Identifies the code; results are kept as long as it stays the same.
     epsilons : tuple of float
-        What it is measured at; infinite where nothing is private.
+        The budgets that it is measured at; infinite if it is not private.
     repeats : int
-        How many splits it is measured on.
+        The number of splits that it is measured on.
     """
 
     title: str
@@ -106,7 +106,7 @@ def _predict(model: Any, X: Any) -> Prediction:
 
 
 def _each_epsilon(make: Callable[[Task, float], Any]) -> Learn:
-    """Return how to learn with an estimator that takes data frames and one epsilon."""
+    """Return the ``learn`` function of an estimator that takes data frames and one epsilon."""
 
     def learn(task: Task, epsilons: Sequence[float]) -> Iterator[Prediction]:
         X, y = task.data.X, task.data.y
@@ -126,7 +126,7 @@ def _diprime(task: Task, epsilon: float, **settings: Any) -> Any:
 
 
 def _depth(task: Task, leaf: int) -> int:
-    """Return the depth at which a leaf of a balanced tree holds as many rows: the paper's rule."""
+    """Return the depth at which a leaf of a balanced tree has ``leaf`` rows, which is the paper's rule."""
     return int(math.log2(len(task.train) / leaf))
 
 
@@ -155,7 +155,11 @@ def _random_trees(task: Task, epsilon: float) -> Any:
 
 @cache
 def _source() -> str:
-    """Return a digest of the library: after any change to it, its results are no longer its own."""
+    """Return a digest of the library's source: after any change to it, its results are measured again.
+
+    It covers the contents of all modules in the order of their paths, so that a renamed module or an edited comment
+    counts as a change, too.
+    """
     package = Path(diprime.__file__).parent
     files = sorted(package.rglob("*.py"))
     digest = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files))
@@ -184,7 +188,7 @@ def _ebm(task: Task, epsilon: float) -> Any:
 
 
 def old_python() -> Path:
-    """Return the interpreter of an environment of its own for diffprivlib, made at first use."""
+    """Return the interpreter of a separate environment for diffprivlib, created at first use."""
     digest = hashlib.sha256(" ".join(OLD_ENVIRONMENT).encode()).hexdigest()[:8]
     directory = CACHE / f"diffprivlib-{digest}"
     python = directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -203,7 +207,7 @@ def old_python() -> Path:
 
 
 def _diffprivlib(task: Task, epsilons: Sequence[float]) -> Iterator[Prediction]:
-    """Learn in a process of the other environment; arrays go and come back as files."""
+    """Learn in a process of the other environment, exchanging arrays through files."""
     X, classes = task.data.numbers(), task.classes
     y = np.searchsorted(classes, task.data.y)
     with tempfile.TemporaryDirectory() as directory:

@@ -1,6 +1,7 @@
-"""Runs in diffprivlib's own environment, which knows nothing of this repository: arrays in, probabilities out.
+"""Fit diffprivlib's forest in its own environment, in which this repository is not installed.
 
-``python diffprivlib_worker.py request.npz answer.npz``, started by :mod:`benchmarks.utility.contenders`.
+:mod:`benchmarks.utility.contenders` starts it as ``python diffprivlib_worker.py request.npz answer.npz``: training and
+test data in, class probabilities out.
 """
 
 import sys

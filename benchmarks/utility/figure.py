@@ -18,7 +18,7 @@ SHOWN = (min(EPSILONS), 10.0)
 
 
 class Style(NamedTuple):
-    """How a contender is drawn: Okabe and Ito's colours, which colour-blind readers tell apart, and markers besides."""
+    """How a contender is drawn: a marker, and a colour of Okabe and Ito's, which are safe for colour-blind readers."""
 
     label: str
     color: str
@@ -79,14 +79,14 @@ def _panel(axes: Any, scores: Scores, facts: Facts) -> None:
 
 
 def draw(results: Results, facts: Sequence[Facts], path: Path) -> None:
-    """Draw the panels of regression above those of classification."""
+    """Draw one panel for each data set, regression above classification."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     scores = Scores(results, {f.name: f for f in facts})
     shown = sorted((scores.facts[name] for name in NAMES), key=lambda f: f.metric != "mse")
     n_lines = math.ceil(len(shown) / COLUMNS)
-    # The same results give the same file: no date, no random names.
+    # The same results must give the same file: no date and no random identifiers.
     with mpl.rc_context({"svg.hashsalt": "utility", "font.family": "DejaVu Sans"}):
         figure = Figure(figsize=(2.5 * COLUMNS, 2.55 * n_lines + 0.5), layout="constrained")
         panels = figure.subplots(n_lines, COLUMNS)

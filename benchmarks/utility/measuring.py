@@ -1,4 +1,8 @@
-"""What each contender is measured on, and how the measurements are run, several processes at a time."""
+"""The measurements of :mod:`benchmarks.utility`, run in worker processes.
+
+They are not part of ``__main__``: spawned processes do not import the ``__main__`` module of a package, and could not
+find functions that are defined there.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ TRAIN_SHARE = 0.9
 
 
 class Unit(NamedTuple):
-    """What one process does at a time: one split, at every epsilon that is missing."""
+    """A unit of work: one contender on one split, at every epsilon that is missing."""
 
     contender: str
     data: str
@@ -43,7 +47,7 @@ def score(task: Task, prediction: Prediction) -> Score:
     truth = task.data.y[task.test]
     if prediction.probabilities is None:
         target = task.data.domain.target
-        inside = np.clip(prediction.values, target.low, target.high)  # DP-EBM leaves the range, which is public
+        inside = np.clip(prediction.values, target.low, target.high)  # DP-EBM leaves the public range
         return {"mse": float(np.mean((inside - truth) ** 2))}
     classes = task.classes
     p = prediction.probabilities[:, 1] if len(classes) == 2 else prediction.probabilities
@@ -75,7 +79,7 @@ def missing(results: Results, contenders: list[str], names: list[str]) -> Iterat
 
 
 def run(results: Results, units: list[Unit], jobs: int, deadline: float) -> None:
-    """Measure, several at a time, and save after each; none is begun after the deadline."""
+    """Measure units in parallel and save after each; none is started after the deadline."""
     running: dict[Future[list[Score]], Unit] = {}
 
     def collect() -> None:
@@ -86,7 +90,7 @@ def run(results: Results, units: list[Unit], jobs: int, deadline: float) -> None
                 results.put(Key(unit.contender, unit.data, epsilon), release, unit.repeat, of_epsilon)
             results.save()
 
-    # Processes that begin afresh: a fork would share the state of libraries that have threads.
+    # Spawn instead of fork, which would copy the state of libraries that have running threads.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         for i, unit in enumerate(units):
             if time.monotonic() > deadline:

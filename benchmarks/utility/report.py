@@ -1,4 +1,4 @@
-"""The report of :mod:`benchmarks.utility`: every bar, whether it is met, and the numbers it is read from."""
+"""The report of :mod:`benchmarks.utility`: every bar, whether it is met, and the numbers behind it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from benchmarks.utility.contenders import CONTENDERS, EPSILONS, LIMIT, REPEATS_A
 from benchmarks.utility.results import Results
 
 REPEATS = CONTENDERS["ours"].repeats
-NOT_THE_PAPERS = ("flight",)  # another table stands in for it, with another scale of its target
+NOT_THE_PAPERS = ("flight",)  # replaced by another table, whose target has another scale
 EBM_EPSILONS = tuple(epsilon for epsilon in EPSILONS if epsilon >= 0.5)
 MOST_PRIVATE_OF_BAR = 1.0
-# Nearly all contenders are at or next to 1 on PUC-Rio, so that its bars have a tolerance.
+# Nearly all contenders have an accuracy close to 1 on PUC-Rio, so its bars have a tolerance.
 PUC = "puc"
 PUC_TO_PAPER = 0.001
 PUC_TO_EBM = 0.002
@@ -62,28 +62,28 @@ class Facts:
 
     @classmethod
     def of(cls, data: Dataset) -> Facts:
-        """Take them from the data set."""
+        """Return the facts about a data set."""
         metric = "mse" if data.task == "regression" else "accuracy"
         return cls(data.name, data.title, metric, data.epsilon, *data.X.shape, data.note)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a bar is met; None where results are missing."""
+    """Whether a bar is met; None if results are missing."""
 
     bar: str
     met: bool | None
     seen: str
 
     def row(self) -> str:
-        """Return it as a row of the table."""
+        """Return the row of the table."""
         word = {True: "met", False: "**MISSED**", None: "not measured in full"}[self.met]
         return f"| {self.bar} | {word} | {self.seen} |"
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Results, read as the report needs them."""
+    """Results in the form that the report needs."""
 
     results: Results
     facts: dict[str, Facts]
@@ -93,22 +93,22 @@ class Scores:
         return self.results.of(contender, name, epsilon, metric or self.facts[name].metric)
 
     def mean(self, contender: str, name: str, epsilon: float, metric: str | None = None) -> float:
-        """Return the mean score, NaN before all repeats are there."""
+        """Return the mean score; NaN unless all repeats have been measured."""
         scores = self.all(contender, name, epsilon, metric)
         return float(scores.mean()) if len(scores) >= CONTENDERS[contender].repeats else math.nan
 
     def errors(self, contender: str, name: str, epsilon: float) -> npt.NDArray[np.float64]:
-        """Return mean squared errors, or shares of wrong labels."""
+        """Return the mean squared error, or the error rate, of each repeat."""
         scores = self.all(contender, name, epsilon)
         return scores if self.facts[name].metric == "mse" else 1 - scores
 
     def error(self, contender: str, name: str, epsilon: float) -> float:
-        """Return the mean error, NaN before all repeats are there."""
+        """Return the mean error; NaN unless all repeats have been measured."""
         mean = self.mean(contender, name, epsilon)
         return mean if self.facts[name].metric == "mse" else 1 - mean
 
     def show(self, contender: str, name: str, epsilon: float, metric: str | None = None) -> str:
-        """Return the mean and its 95 % half width (Student)."""
+        """Return the mean with the half width of its 95 % confidence interval (Student's t)."""
         scores = self.all(contender, name, epsilon, metric)
         if len(scores) < 2:
             return "–"
@@ -204,7 +204,7 @@ def beside(
     metric: str,
     ahead: Callable[[str, float, float], bool],
 ) -> tuple[str, dict[float, int | None]]:
-    """Return a table of ours beside a peer, and on how many sets ours is ahead at each epsilon; None if unknown."""
+    """Return a table of ours and a peer, and on how many sets ours is ahead at each epsilon (None if unknown)."""
     counts: dict[float, int | None] = {}
     cells: dict[str, list[str]] = {name: [scores.facts[name].title] for name in names}
     for epsilon in EBM_EPSILONS:
@@ -281,7 +281,7 @@ def against_diffprivlib(scores: Scores) -> tuple[list[Verdict], str]:
 
 
 def rise(few: npt.NDArray[np.float64], more: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Return by how much the error rises, and how likely a rise as clear is by chance (paired t test, one side)."""
+    """Return the increase of the mean error and its p-value (one-sided paired t test)."""
     differences = more - few
     mean, spread = differences.mean(), differences.std(ddof=1)
     if spread == 0:
@@ -351,7 +351,7 @@ def multiclass(scores: Scores) -> tuple[list[Verdict], str]:
 
 
 def everything(scores: Scores) -> str:
-    """Return a table for each data set: what each contender reached at each epsilon that they share."""
+    """Return a table for each data set: the scores of all contenders at the epsilons that they share."""
     lines = [
         "## All contenders\n\nMeans ± 95 % half widths (Student) over "
         + ", ".join(f"{c.repeats} repeats ({c.title})" for c in CONTENDERS.values())

@@ -1,6 +1,6 @@
-"""The scores of :mod:`benchmarks.utility`, kept in one JSON file with a line for every data set, contender and epsilon.
+"""The scores of :mod:`benchmarks.utility`, in one JSON file with a line for each data set, contender and epsilon.
 
-A line says which code it was measured with: scores of other code are measured again, never mixed.
+Each line names the code that was measured. Scores of other code are measured again, never mixed with those of this one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Score = dict[str, float]  # mse, or accuracy and auc
 
 
 class Key(NamedTuple):
-    """What one line of results is about."""
+    """What identifies a line of results."""
 
     contender: str
     data: str
@@ -26,7 +26,7 @@ class Key(NamedTuple):
 
 
 def _columns(scores: Mapping[int, Score]) -> dict[str, list[float | None]]:
-    """Return a list for each metric with an entry for each repeat: None where it is yet to be measured."""
+    """Return a list for each metric, with an entry for each repeat: None if it has not been measured yet."""
     metrics = next(iter(scores.values()))
     return {m: [scores[r][m] if r in scores else None for r in range(max(scores) + 1)] for m in metrics}
 
@@ -55,23 +55,23 @@ class Results:
             }
 
     def missing(self, key: Key, release: str, repeats: int) -> list[int]:
-        """Return the repeats that this code has not been measured on."""
+        """Return the repeats that have not been measured with this code."""
         done: Mapping[int, Score] = self._scores.get(key, {}) if self._releases.get(key) == release else {}
         return [repeat for repeat in range(repeats) if repeat not in done]
 
     def put(self, key: Key, release: str, repeat: int, score: Score) -> None:
-        """Keep a score; those of other code go."""
+        """Store a score, and drop those of other code."""
         if self._releases.get(key) != release:
             self._releases[key], self._scores[key] = release, {}
         self._scores[key][repeat] = {name: float(f"{value:.6g}") for name, value in score.items()}
 
     def drop(self, contender: str) -> None:
-        """Forget all scores of a contender."""
+        """Drop all scores of a contender."""
         for key in [key for key in self._scores if key.contender == contender]:
             del self._scores[key], self._releases[key]
 
     def save(self) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         lines = [
             json.dumps(
                 {
@@ -89,14 +89,14 @@ class Results:
         unfinished.replace(self.path)
 
     def of(self, contender: str, data: str, epsilon: float, metric: str) -> npt.NDArray[np.float64]:
-        """Return the scores of all repeats in their order, the first of which are common to all contenders."""
+        """Return the scores of all repeats in order; a repeat is the same split for all contenders."""
         scores = self._scores.get(Key(contender, data, epsilon), {})
         return np.array([scores[repeat][metric] for repeat in sorted(scores)])
 
     def releases(self, contender: str) -> list[str]:
-        """Return which code a contender was measured with; several if results are incomplete."""
+        """Return the code that a contender was measured with; several entries if results are incomplete."""
         return sorted({release for key, release in self._releases.items() if key.contender == contender})
 
     def epsilons(self, contender: str, data: str) -> list[float]:
-        """Return what a contender was measured at, ascending; without the infinite."""
+        """Return the finite epsilons that a contender was measured at, in ascending order."""
         return sorted(k.epsilon for k in self._scores if k[:2] == (contender, data) and k.epsilon < math.inf)

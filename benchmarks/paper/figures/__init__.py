@@ -1,1 +1,1 @@
-"""Every figure of the paper and its appendix, and one for its theorems: ``python -m benchmarks.paper figures``."""
+"""The figures of the paper and its appendix, and one for its theorems: ``python -m benchmarks.paper figures``."""

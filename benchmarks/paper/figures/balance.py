@@ -1,4 +1,4 @@
-"""How balanced trees are: leaf occupancy on Robot, and the part of a node's rows that goes left on Banknote."""
+"""The balance of trees: rows per leaf on Robot, and the share of a node's rows that goes left on Banknote."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from benchmarks.paper.fits import Fit
 
 
 def _steps(ax: Axes, values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], **style: Any) -> None:
-    """Draw the share of the weight at or below each value."""
+    """Draw the weighted empirical distribution function."""
     places, which = np.unique(values.round(3), return_inverse=True)
     ax.step(places, np.cumsum(np.bincount(which, weights)) / weights.sum(), where="post", **style)
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """The rows in each leaf, for trees of five methods on Robot."""
+    """The number of rows in each leaf, for trees of five methods on Robot."""
 
     directory: str | None
     name: str = "robot-occupancy"
 
     @cached_property
     def counts(self) -> dict[str, list[Counts]]:
-        """The rows of each leaf of each tree, for each method."""
+        """The number of rows in each leaf of each tree, by method."""
         data = load("robot", self.directory)
         binary = Fit("robot", "", 1, epsilon=2.0, depth=4, accounting="paper")
         multiway = replace(binary, depth=3)
@@ -54,7 +54,7 @@ class Occupancy:
             values = np.concatenate(trees).astype(float)
             colour = COLOURS[name.split(",")[0]]
             style = {"color": colour, "label": name, "linestyle": (0, (1, 1)) if "," in name else "-"}
-            shown = np.maximum(values, 0.6)  # empty leaves stand at the left edge
+            shown = np.maximum(values, 0.6)  # empty leaves are drawn at the left edge
             _steps(axes[0], shown, np.ones_like(values), **style)
             _steps(axes[1], shown, values, **style)
         axes[0].set_xscale("log")
@@ -90,14 +90,14 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class LeftFractions:
-    """The part of a node's rows that goes left, for median and for random splits on Banknote."""
+    """The share of a node's rows that goes left, for median and for random splits on Banknote."""
 
     directory: str | None
     name: str = "banknote-left-fractions"
 
     @cached_property
     def fractions(self) -> dict[str, npt.NDArray[np.float64]]:
-        """The fractions of all nodes of a hundred trees."""
+        """The fractions at all nodes of a hundred trees."""
         data = load("banknote", self.directory)
         base = Fit("banknote", "", 1, epsilon=100.0, trees=100, depth=5)
         return {
@@ -106,7 +106,7 @@ class LeftFractions:
         }
 
     def draw(self) -> Figure:
-        """Draw the two histograms, and how often the smaller child is how small."""
+        """Draw histograms of the fractions, and the distribution of the smaller child's."""
         figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.6), layout="constrained")
         edges = np.linspace(0, 1, 26)
         for name, values in self.fractions.items():

@@ -44,9 +44,10 @@ class Panel:
         return {x: float(results[fit].mean()) for x, fit in self.curves[name].items()}
 
     def draw(self, ax: Axes, results: Results, scale: float) -> None:
-        """Draw curves with standard errors, and what the authors published as crosses.
+        """Draw curves with standard errors, and the published numbers as crosses.
 
-        All fits see the same splits, and some splits are harder for all: that part of the spread is taken off.
+        All fits use the same splits, some of which are harder for all methods. This common part of the spread is
+        subtracted, as it does not matter in a comparison.
         """
         of_split = np.mean([results[fit] for fit in self.fits()], axis=0)
         of_split -= of_split.mean()
@@ -89,8 +90,8 @@ def _appliances(repeats: int, *, partition: bool, strict: bool) -> list[Panel]:
             fits["joint"] = replace(private, method="joint", epsilon=epsilon, features=0, **chosen)  # type: ignore[arg-type]
         return fits
 
-    # In the authors' code DP-ERT gets twice the axis' budget and leaves half of it unused, except along ε, where it
-    # gets the axis' budget, and the DiPriMe family twice that.
+    # In the authors' code DP-ERT gets twice the budget on the axis and leaves half of it unused. Along ε, however, it
+    # gets the budget on the axis, and the DiPriMe family twice that.
     unequal = {} if strict else {"of_family": 2.0, "of_ert": 0.5}
     sweeps = [
         ("depth, 10 trees, ε = 10", "depth", {x: methods(10, depth=x) for x in published.DEPTHS}, published.BY_DEPTH),
@@ -139,7 +140,7 @@ class Appliances:
 
     partition: bool
     repeats: int = 3
-    trivial: float = 9.181  # the error of the mean, from the protocol, in thousandths
+    trivial: float = 9.181  # error of predicting the mean, from the protocol, in thousandths
 
     @property
     def name(self) -> str:
@@ -172,7 +173,7 @@ class Appliances:
         return figure
 
     def _clipped(self, axes: np.ndarray, results: Results) -> None:
-        """Say what lies above the panel instead of squeezing all else."""
+        """Write what lies above a panel as text, as a longer axis would squeeze everything else."""
         for row, panels in zip(axes, self.panels(), strict=True):
             for ax, panel in zip(row, panels, strict=True):
                 most = ax.get_ylim()[1]
@@ -276,7 +277,7 @@ def _better(panel: Panel, results: Results, name: str, other: str) -> int:
 
 
 def _distance(panels: list[Panel], results: Results, scale: float, unit: str) -> str:
-    """Say how far our means are from what was read off the published curves."""
+    """Return the distances between our means and the numbers read off the published curves, as a sentence."""
     far: dict[str, list[float]] = {}
     for panel in panels:
         for name, curve in panel.published.items():

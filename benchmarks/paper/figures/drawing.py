@@ -1,4 +1,4 @@
-"""Draw every figure, and write what there is to say about each."""
+"""Draw all figures and write their captions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from benchmarks.paths import FIGURES, RESULTS
 
 
 def draw_all(data: str | None = None) -> None:
-    """Run what is missing, draw every figure and write their captions.
+    """Run the missing fits, draw all figures and write their captions.
 
     Parameters
     ----------
     data : str, optional
-        Where the Parquet files are. Figures whose data set cannot be had are left out, with a message.
+        Where the Parquet files are. Figures whose data set cannot be obtained are left out, with a message.
     """
     set_style()
     results = Results(RESULTS / "figures.jsonl")

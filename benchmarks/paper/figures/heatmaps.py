@@ -16,12 +16,12 @@ from benchmarks.paper.figures.style import WIDTH
 from benchmarks.paper.fits import Fit, Results
 
 NORM = LogNorm(7.2, 11)
-COLOURS = "cividis_r"  # light is good, and it reads the same for colour-blind eyes and in grey
+COLOURS = "cividis_r"  # light is good; safe for colour-blind readers and in greyscale
 
 
 @dataclass(frozen=True)
 class Map:
-    """One heat map: a grid of fits, and the authors' numbers in thousandths."""
+    """A heat map: a grid of fits, and the published numbers in thousandths."""
 
     title: str
     x_axis: str
@@ -32,11 +32,11 @@ class Map:
     published: tuple[tuple[float, ...], ...]
 
     def values(self, results: Results) -> np.ndarray:
-        """Return our means in thousandths."""
+        """Return our mean errors in thousandths."""
         return np.array([[1e3 * results[fit].mean() for fit in row] for row in self.grid])
 
     def draw(self, ax: Axes, results: Results) -> None:
-        """Draw the cells, with our number and theirs in each."""
+        """Draw the cells, each with our number and the published one."""
         values = self.values(results)
         ax.pcolormesh(np.clip(values, NORM.vmin, NORM.vmax), norm=NORM, cmap=COLOURS, edgecolors="white", linewidth=1)
         for (i, j), value in np.ndenumerate(values):
@@ -110,7 +110,7 @@ class HeatMaps:
         return figure
 
     def _between_splits(self, results: Results) -> float:
-        """Return by how much the error of a cell changes between splits, as part of it, on the average."""
+        """Return the relative range of a cell's error between splits, averaged over cells."""
         scores = [results[fit] for fit in self.fits()]
         return float(np.mean([np.ptp(cell) / cell.mean() for cell in scores]))
 

@@ -1,4 +1,4 @@
-"""How many rows the leaves and the nodes of fitted trees have."""
+"""The number of rows in the leaves and nodes of fitted trees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Counts = npt.NDArray[np.int64]
 
 
 def left_fractions(leaf_counts: Counts) -> npt.NDArray[np.float64]:
-    """Return the part of its rows that each node of a complete binary tree sends left; empty nodes are left out."""
+    """Return the share of its rows that each non-empty node of a complete binary tree sends left."""
     fractions = []
     while len(leaf_counts) > 1:
         children = leaf_counts.reshape(-1, 2)
@@ -24,7 +24,7 @@ def left_fractions(leaf_counts: Counts) -> npt.NDArray[np.float64]:
 
 
 def leaves_of_multiway_trees(forest: Any) -> list[Counts]:
-    """Return the nodes of each tree of a baseline's forest that are leaves; what was pruned away is not."""
+    """Return the leaves of each tree of a baseline's forest, without nodes that were pruned away."""
     found = []
     for root in forest.roots:
         leaves, open_nodes = [], [root]
@@ -41,7 +41,7 @@ def leaves_of_multiway_trees(forest: Any) -> list[Counts]:
 
 
 def leaf_counts(fit: Fit, data: Dataset) -> list[Counts]:
-    """Fit to all rows of a data set and return how many each leaf of each tree gets."""
+    """Fit to all rows of a data set, and return the number of rows in each leaf of each tree."""
     model = fit.fitted(data, data.X, data.y, 0)
     reached = model.apply(data.X).T
     if fit.method not in BASELINES:

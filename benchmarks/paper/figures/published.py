@@ -1,7 +1,7 @@
-"""Numbers read off the figures that the paper's authors published, to be drawn beside ours.
+"""Numbers read off the published figures, to be drawn beside ours.
 
-Heat maps were read by colour (to about 0.03e-3), curves by eye (to about 0.0001 of MSE, 0.01 of accuracy); they are
-those of disjoint parts, except the heat maps, which exist for both.
+Heat maps were read by colour (to about 0.03e-3), curves by eye (to about 0.0001 in MSE and 0.01 in accuracy). Curves
+were published for disjoint parts only, heat maps also for all rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BY_DEPTH = {
     "DiPriMeFlip": _curve(DEPTHS, (0.0087, 0.0086, 0.0084, 0.0083, 0.0080, 0.0078, 0.0080, 0.0086)),
     "DP-ERT": _curve(DEPTHS, (0.0088, 0.0088, 0.0087, 0.0087, 0.0086, 0.0085, 0.0085, 0.0084)),
 }
-# The three variants are one thick line there, and only some of it could be read.
+# The three variants overlap in one thick line, and only some of its points could be read.
 BY_TREES = {
     "DiPriMe": {1: 0.0086, 4: 0.0082, 7: 0.0082, 13: 0.0084, 16: 0.0085, 28: 0.0087},
     "DP-ERT": {1: 0.0091, 4: 0.0090, 28: 0.0089},

@@ -1,4 +1,4 @@
-"""How all figures look: small type, few lines, colours that colour-blind readers can tell apart."""
+"""The common style of all figures: small type, few lines, colours that colour-blind readers can tell apart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-# Okabe and Ito's colours for private methods, greys for those that are not.
+# Okabe and Ito's colours for private methods, greys for non-private ones.
 COLOURS = {
     "RF": "#000000",
     "ERT": "#777777",
@@ -42,7 +42,7 @@ WIDTH = 7.2
 
 
 def set_style() -> None:
-    """Set what all figures share; SVG files come out the same each time."""
+    """Set the parameters that all figures share, with which SVG files are reproducible."""
     plt.rcdefaults()
     mpl.use("Agg")
     mpl.rcParams.update(
@@ -71,7 +71,7 @@ def set_style() -> None:
 
 
 def line_style(name: str) -> dict[str, object]:
-    """Return how the curve of a method is drawn."""
+    """Return the line style of a method."""
     return {
         "color": COLOURS[name],
         "marker": MARKERS[name],
@@ -81,7 +81,7 @@ def line_style(name: str) -> dict[str, object]:
 
 
 def legend_below(figure: Figure, axes: list[Axes], columns: int, order: list[str]) -> None:
-    """Put one legend for all panels under them."""
+    """Add one legend for all panels below them."""
     entries = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
@@ -93,7 +93,7 @@ def legend_below(figure: Figure, axes: list[Axes], columns: int, order: list[str
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure without the date in it."""
+    """Write a figure, without a date."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)

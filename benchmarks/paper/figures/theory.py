@@ -1,4 +1,4 @@
-"""The paper's theorems beside what happens: bounds as printed and corrected, exact values, the library's own fits."""
+"""The paper's theorems compared with reality: printed and corrected bounds, exact values, and the library's fits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _sse(y: Floats) -> float:
 
 
 def simulated_sse(y: Floats, epsilon: float, seed: int) -> float:
-    """Return the expected squared error, summed over the rows of a leaf, if the library releases it."""
+    """Return the expected sum of squared errors of a leaf that the library releases."""
     layout = TargetLayout.of_number(4096)
     high = int(np.round((y + 1) / 2 * layout.units).sum())
     sums = np.tile(np.array([len(y) * layout.units - high, high]), (N_DRAWS, 1, 1))
@@ -44,7 +44,7 @@ def simulated_sse(y: Floats, epsilon: float, seed: int) -> float:
 
 
 def simulated_accuracy(labels: npt.NDArray[np.int64], k: int, epsilon: float, seed: int) -> float:
-    """Return the expected accuracy of a split at k whose leaves the library releases."""
+    """Return the expected accuracy of a split after k rows whose leaves the library releases."""
     layout = TargetLayout.of_classes(2)
     correct = 0.0
     for part in (labels[:k], labels[k:]):
@@ -60,7 +60,7 @@ def simulated_accuracy(labels: npt.NDArray[np.int64], k: int, epsilon: float, se
 def root_splits(
     X: Floats, y: npt.NDArray[np.int64], method: str, epsilon: float, n_trees: int
 ) -> npt.NDArray[np.int64]:
-    """Return how many rows go left at the roots of independent trees of the library."""
+    """Return how many rows go left at the roots of independent trees grown by the library."""
     domain = Domain({f"x{i}": Numeric(0, 1) for i in range(X.shape[1])}, target=Categorical([0, 1]))
     features = X.shape[1] if method == "diprime-exp" else 1
     with warnings.catch_warnings():
@@ -159,7 +159,7 @@ def _against_random(ax: Axes) -> None:
         ("diprime", 0.01, COLOURS["DiPriMe"]),
         ("diprime", 0.1, COLOURS["DiPriMeExp"]),
     ):
-        # Thresholds lie between cells, so that a range half a cell shorter at both ends counts them.
+        # Thresholds lie between cells, so a range that is half a cell shorter at both ends covers exactly those.
         law = theory.left_count_probabilities(values, 0.5 / N_CELLS, 1 - 0.5 / N_CELLS, epsilon)
         label = f"median, ε = {epsilon:g}" if epsilon else "random"
         ax.plot(grid / N, [law[_smaller(left, N) <= t].sum() for t in grid], color=colour, lw=1.3, label=label)
@@ -208,7 +208,7 @@ def _counter_examples(ax: Axes) -> None:
 
 @dataclass(frozen=True)
 class TheoryChecks:
-    """Six panels: each statement beside simulation, and where two of them fail."""
+    """Six panels: each statement compared with simulations, and two counter-examples."""
 
     name: str = "theory"
 

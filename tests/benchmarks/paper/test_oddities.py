@@ -10,10 +10,19 @@ from benchmarks.paper.tables import cells, published
 from tests.benchmarks.paper.small_sets import named_set
 
 
-def grower(rule="exponential", epsilon=10.0, oddities=(), categorical=(), classes=False, depth=1):
-    forest = Forest(rule, depth, 2, epsilon, partition=False, classes=classes, oddities=Oddities.only(*oddities))
+def grower(rule="exponential", epsilon=10.0, oddities=(), categorical=(), classes=False):
+    forest = Forest(
+        rule,
+        1,
+        2,
+        epsilon,
+        partition=False,
+        classes=classes,
+        categorical=categorical,
+        oddities=Oddities.only(*oddities),
+    )
     empty = np.empty((0, 2))
-    return _Grower(forest, empty, np.empty(0), empty, set(categorical), np.random.default_rng(0), np.empty(0))
+    return _Grower(forest, empty, np.empty(0), empty, np.random.default_rng(0), np.empty(0))
 
 
 def test_subsets_leave_out_the_first_level_and_the_empty_set():

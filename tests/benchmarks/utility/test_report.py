@@ -21,13 +21,12 @@ def facts():
     ]
 
 
-def fill(results, contender, name, error, epsilons, wobble=1e-7):
+def fill(results, contender, name, error, epsilons):
     """Give all repeats an error, which falls a little with epsilon; accuracies and AUCs follow from it."""
     for epsilon in epsilons:
         for repeat in range(CONTENDERS[contender].repeats):
-            value = error * (1 + 1e-6 / epsilon) + wobble * math.sin(
-                7 * repeat + epsilon if epsilon < math.inf else repeat
-            )
+            wobble = 1e-7 * math.sin(7 * repeat + epsilon if epsilon < math.inf else repeat)
+            value = error * (1 + 1e-6 / epsilon) + wobble
             scores = {"mse": value} if name in REGRESSION else {"accuracy": 1 - value, "auc": 1 - value / 2}
             results.put(Key(contender, name, epsilon), "r", repeat, scores)
 
