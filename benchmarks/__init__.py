@@ -1,1 +1,8 @@
-"""Measurements: speed beside peers, the paper's tables and figures, and the data they run on."""
+"""The measurements behind the documentation, run from the root of the repository.
+
+* ``python -m benchmarks.utility``: accuracy at each epsilon, compared with other private learners and the paper.
+* ``python -m benchmarks.paper``: the paper's tables and figures, reproduced.
+* ``python -m benchmarks.speed`` and ``python -m benchmarks.speed.memory``: time and memory.
+
+The data sets are shared (:mod:`benchmarks.data`), and all results are kept in ``benchmarks/results``.
+"""

@@ -1,9 +1,9 @@
-"""The ten data sets of the paper, prepared by its protocol, and two of them with all their classes.
+"""The ten data sets of the paper, prepared by its protocol, and two of them again with all their classes.
 
 ``load("banknote")`` returns features, target, domain and the paper's settings. Tables are read from a directory of
-Parquet files (the argument, ``$DIPRIME_DATA``, or ``../shared/data`` beside the repository), else downloaded once into
-``benchmarks/cache``. Ranges, levels and the scale of targets are those of the whole table, as the paper has them: fine
-for a benchmark on public data, not private.
+Parquet files (the argument, ``$DIPRIME_DATA``, or ``../shared/data`` beside the repository), or else downloaded once
+into ``benchmarks/cache``. Ranges, levels and the scales of targets are computed from the whole table, as in the paper.
+This is acceptable for a benchmark on public data, but it is not private.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ import numpy.typing as npt
 import pandas as pd
 
 from benchmarks.download import SOURCES, Fetch, fetch_with_progress
+from benchmarks.paths import CACHE, ROOT
 from diprime import Categorical, Domain, Numeric
 
-ROOT = Path(__file__).resolve().parent.parent
-CACHE = ROOT / "benchmarks" / "cache"
 SHARED = ROOT.parent / "shared" / "data"
 
 NAMES = ("parkinsons", "appliances", "metro", "turbine", "flight", "banknote", "credit", "robot", "higgs", "puc")
 MULTICLASS = ("robot4", "puc5")
-# The eight that are the paper's own rows wherever they are read from.
+# The eight data sets with exactly the paper's rows, whichever source they are read from.
 COMPLETE = tuple(name for name in NAMES if name not in ("flight", "higgs"))
 
 Task = Literal["regression", "classification"]
 
 
-class DatasetMissing(LookupError):  # noqa: N818 - it says what is the matter
-    """A data set is neither in the directory nor to be had from its page."""
+class DatasetMissing(LookupError):  # noqa: N818 -- the name says what is wrong
+    """A data set is not in the directory and cannot be downloaded."""
 
 
 @dataclass(frozen=True)
@@ -44,27 +43,27 @@ class Dataset:
     Attributes
     ----------
     name, title : str
-        Its name here and in the paper.
+        The name used here, and the one used in the paper.
     task : {"regression", "classification"}
-        What the target is.
+        The kind of target.
     X : pandas.DataFrame
         The features, in the protocol's order.
     y : ndarray
-        The target: scaled into [0, 1], or 0 and 1, or the names of several classes.
+        The target: numbers scaled into [0, 1], the classes 0 and 1, or the names of several classes.
     domain : Domain
-        Ranges and levels of the whole table.
+        The ranges and levels of the whole table.
     categorical : tuple of str
-        The features that the tree methods treat as categories.
+        The features that the tree methods treat as categorical.
     unbinned : tuple of str
         The features that keep their values in the binned copy for DP-RF and DP-DF.
     epsilon : float
-        The budget of the paper's tables.
+        The privacy budget of the paper's tables.
     min_leaf : int
-        m, the occupancy of leaves from which the paper takes its depths.
+        m, the number of rows per leaf from which the paper derives the depth of trees.
     max_features : int
-        K, the features tried at a split.
+        K, the number of features considered at a split.
     note : str
-        How it differs from the paper's, or nothing.
+        How it differs from the paper's data; empty if it does not.
     """
 
     name: str
@@ -81,19 +80,19 @@ class Dataset:
     note: str = ""
 
     def numbers(self) -> npt.NDArray[np.float64]:
-        """Return the features as numbers for methods that know no categories: levels by their rank."""
+        """Return the features as numbers, for methods without categorical features: a level becomes its rank."""
         coded = {c: np.unique(self.X[c].to_numpy(), return_inverse=True)[1] for c in self.categorical}
         return self.X.assign(**coded).to_numpy(dtype=np.float64)
 
     def binned_domain(self) -> Domain:
-        """Return the domain for methods that bin numbers: features that stay as they are, are categories."""
+        """Return the domain for methods that bin numeric features; those that are not binned become categorical."""
         levels = {c: Categorical(sorted(self.X[c].unique().tolist())) for c in self.unbinned}
         return Domain({**self.domain.features, **levels}, target=self.domain.target)
 
 
 @dataclass(frozen=True)
 class _Spec:
-    """How the protocol prepares one table: sections 2 and 3 of it."""
+    """How the protocol (sections 2 and 3) prepares one table."""
 
     title: str
     task: Task
@@ -200,12 +199,12 @@ _MULTICLASS_SPECS = {
     ),
 }
 
-# A table that stands in for the paper's own where that is not in the directory.
+# Tables that replace the paper's own where those are not in the directory.
 _SUBSTITUTES = {"flight": ("flight_nyc2013.parquet", "substitute: flights out of New York, 2013")}
 
 
 def data_directory(given: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return the directory of Parquet files: the one given, ``$DIPRIME_DATA``, or ``../shared/data`` if there."""
+    """Return the directory of Parquet files: the one given, ``$DIPRIME_DATA``, or ``../shared/data`` if it exists."""
     chosen = given or os.environ.get("DIPRIME_DATA")
     if chosen:
         return Path(chosen)
@@ -213,7 +212,7 @@ def data_directory(given: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def _read(name: str, directory: Path | None, cache: Path, fetch: Fetch) -> tuple[pd.DataFrame, str]:
-    """Return the raw table of a set, and what is to be said about it."""
+    """Return the raw table of a data set, and a note on it."""
     source = SOURCES[name]
     substitute, note = _SUBSTITUTES.get(name, (None, ""))
     for place in (directory, cache):
@@ -223,7 +222,7 @@ def _read(name: str, directory: Path | None, cache: Path, fetch: Fetch) -> tuple
         return pd.read_parquet(directory / substitute), note
     try:
         table = source.read(fetch)
-    except Exception as error:  # whatever the network, an archive or its contents can raise
+    except Exception as error:  # the network, the archive and its contents fail in many ways
         where = f"is not in {directory}" if directory else "has no directory of Parquet files to be read from"
         raise DatasetMissing(
             f"Data set {name} {where} and could not be had from {source.page} ({error}): "
@@ -252,14 +251,14 @@ def load(
     directory : path, optional
         Where the Parquet files are; see :func:`data_directory`.
     cache : path
-        Where a download is kept.
+        Where downloads are kept.
     fetch : callable
-        Returns the bytes at an address.
+        Returns the content of a URL.
 
     Raises
     ------
     DatasetMissing
-        If it is not there and cannot be had.
+        If the data set is not there and cannot be downloaded.
     """
     if name not in (*NAMES, *MULTICLASS):
         raise ValueError(f"There is no data set {name!r}; there are {', '.join((*NAMES, *MULTICLASS))}.")
@@ -278,16 +277,16 @@ def load(
     }
     regression = spec.task == "regression"
     return Dataset(
-        name,
-        spec.title,
-        spec.task,
-        X,
-        y.to_numpy(dtype=np.float64 if regression else None),
-        Domain(features, target=Numeric(0, 1) if regression else Categorical(sorted(y.unique().tolist()))),
-        spec.categorical,
-        (*spec.categorical, *spec.also_unbinned),
-        10.0 if regression else 2.0,
-        spec.min_leaf,
-        spec.max_features,
-        note,
+        name=name,
+        title=spec.title,
+        task=spec.task,
+        X=X,
+        y=y.to_numpy(dtype=np.float64 if regression else None),
+        domain=Domain(features, target=Numeric(0, 1) if regression else Categorical(sorted(y.unique().tolist()))),
+        categorical=spec.categorical,
+        unbinned=(*spec.categorical, *spec.also_unbinned),
+        epsilon=10.0 if regression else 2.0,
+        min_leaf=spec.min_leaf,
+        max_features=spec.max_features,
+        note=note,
     )

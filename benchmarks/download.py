@@ -1,7 +1,7 @@
-"""The raw tables of the benchmarks, from UCI, OpenML and their authors' own pages: fetched once, then kept as Parquet.
+"""The raw tables of the benchmarks, downloaded once from UCI, OpenML and the authors' pages, then kept as Parquet.
 
-Each set has one small function that turns what its page offers into the table that ``benchmarks.data`` expects: the
-original rows and columns, types parsed, nothing dropped or scaled.
+Each data set has one small function that turns the download into the table that ``benchmarks.data`` expects: the
+original rows and columns with parsed types, nothing dropped or scaled.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CREDIT_COLUMNS = [
 
 
 def fetch_with_progress(url: str) -> bytes:
-    """Return what is at an address, with a progress bar on standard error."""
+    """Return the content of a URL, with a progress bar on standard error."""
     chunks = []
     with urllib.request.urlopen(url, timeout=60) as response:
         size = int(response.headers.get("Content-Length") or 0) or None
@@ -123,7 +123,7 @@ def robot(fetch: Fetch) -> pd.DataFrame:
 
 
 def higgs(fetch: Fetch) -> pd.DataFrame:
-    """Return OpenML's 98,050 rows, less the one that is incomplete."""
+    """Return OpenML's 98,050 rows without the one that is incomplete."""
     table = _openml(fetch, 23512).dropna(ignore_index=True)
     table = table.rename(columns={table.columns[0]: "label"})
     return table.astype({"label": "int8", **dict.fromkeys(table.columns[1:], "float32")})
@@ -132,7 +132,7 @@ def higgs(fetch: Fetch) -> pd.DataFrame:
 def puc(fetch: Fetch) -> pd.DataFrame:
     data = _member(fetch(PUC_RIO), "dataset-har-PUC-Rio-ugulino.csv")
     table = _csv(data, sep=";", decimal=",", dtype={"z4": "string"})
-    # A time stamp has run into one cell of the original: -14420-11-2011 04:50:23.713
+    # In one cell of the original, a time stamp runs into the value: -14420-11-2011 04:50:23.713
     table["z4"] = table["z4"].str.replace(r"\d\d-\d\d-\d{4} .*$", "", regex=True).astype("int64")
     return table
 
@@ -146,9 +146,9 @@ class Source:
     file : str
         The name of its Parquet file in the cache.
     page : str
-        Where a reader finds it.
+        The page to which readers are referred.
     read : callable
-        Makes the table, given a way to fetch an address.
+        Returns the table, given a function that fetches a URL.
     """
 
     file: str

@@ -1,1 +1,0 @@
-"""Every figure of the paper and its appendix, and one for its theorems: ``python -m benchmarks.paper figures``."""

@@ -1,0 +1,1 @@
+"""Accuracy at each epsilon, compared with other private learners and the paper: ``python -m benchmarks.utility``."""
