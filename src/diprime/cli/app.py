@@ -25,7 +25,7 @@ from diprime.cli.shell import EXIT_CODES, OneSentence, print_json, progress, rem
 from diprime.domain import Categorical
 from diprime.model.tree_view import Tree, read_tree
 from diprime.privacy.measures import exact_epsilon
-from diprime.report import render
+from diprime.output.report import render
 
 
 def _examples(*commands: str) -> str:

@@ -1,23 +1,30 @@
-"""How a target becomes integers that add up."""
+"""How an encoded target becomes integers that add up: vectors, the bins that hold their sums, windows of a range."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+Task = Literal["classification", "regression"]
+"""What is learnt: to predict one of a list of classes, or a number."""
 Bins = npt.NDArray[np.uint64]
+
+MAX_CLASSES = 1000  # for which the error bound of kernels/scoring.py holds
+MAX_ROWS_BITS = 31
+NUMBER_ROWS_BITS = 26  # with a numeric target: the rest of a bin holds the sum of values
 
 
 @dataclass(frozen=True)
 class Windows:
-    """For each node a part of a numeric target's range, in its integer units: what lies outside counts as its end.
+    """For each node a part of a numeric target's range, in its integer units; values outside are clamped.
 
     Attributes
     ----------
     low, high : arrays of shape (n_nodes,)
-        Its ends, ``low < high``.
+        The ends of the windows, ``low < high``.
     """
 
     low: npt.NDArray[np.int64]
@@ -27,20 +34,20 @@ class Windows:
         return len(self.low)
 
     def widened(self, by: npt.NDArray[np.int64], units: int) -> Windows:
-        """Return windows that are wider on both sides, as far as the target's range goes."""
+        """Return windows that are wider on both sides, within the target's range."""
         return Windows(np.maximum(self.low - by, 0), np.minimum(self.high + by, units))
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """What every encoded target adds to its bins: public tables, one entry for each value of the target.
+    """What every encoded target adds to a bin: public tables with one entry for each value of the target.
 
     Attributes
     ----------
     columns : array of shape (n_targets,)
         The column that a target adds to.
     amounts : array of shape (n_windows, n_targets)
-        One row and a value, as bins hold them, for each window that the target may be seen through.
+        The packed count and value that a target adds, for each window through which it may be seen.
     """
 
     columns: npt.NDArray[np.uint16]
@@ -54,7 +61,7 @@ class TargetLayout:
     Attributes
     ----------
     n_outputs : int
-        Entries of a record's vector: the classes, or two for a number (v and units - v).
+        Entries of a record's vector: the classes, or two for a number v (units - v and v).
     units : int
         What the entries of one record add up to: 1 for classes, a power of two for numbers.
     shift : int
@@ -68,29 +75,29 @@ class TargetLayout:
     @classmethod
     def of_classes(cls, n_classes: int) -> TargetLayout:
         """Return the layout of a class: one-hot."""
-        if n_classes > 1000:
-            raise ValueError(f"The target has {n_classes} classes; at most 1000 are supported.")
+        if n_classes > MAX_CLASSES:
+            raise ValueError(f"The target has {n_classes} classes; at most {MAX_CLASSES} are supported.")
         return cls(n_classes, 1, 32)
 
     @classmethod
     def of_number(cls, units: int) -> TargetLayout:
         """Return the layout of a number in [0, units]: the two-class point (units - v, v)."""
-        return cls(2, units, 26 + units.bit_length() - 1)
+        return cls(2, units, NUMBER_ROWS_BITS + units.bit_length() - 1)
 
     @property
     def n_columns(self) -> int:
-        """Bins a cell needs: one where a vector of two entries follows from the count and one of them."""
-        return 1 if self.n_outputs <= 2 else self.n_outputs
+        """Bins of a cell: one is enough where a vector of two entries follows from the count and one of them."""
+        return 1 if self.n_outputs <= 2 else self.n_outputs  # noqa: PLR2004 -- two entries, as the docstring says
 
     @property
     def column_weight(self) -> float:
         """Weight of a column's S² in the sum of squared errors ½·Σ‖t - t̄‖²: both entries of two vary alike."""
-        return 1.0 if self.n_outputs <= 2 else 0.5
+        return 1.0 if self.n_columns == 1 else 0.5
 
     @property
     def max_rows(self) -> int:
         """Rows that a bin can count."""
-        return (1 << min(31, 64 - self.shift)) - 1
+        return (1 << min(MAX_ROWS_BITS, 64 - self.shift)) - 1
 
     @property
     def n_targets(self) -> int:
@@ -98,12 +105,12 @@ class TargetLayout:
         return self.n_outputs if self.units == 1 else self.units + 1
 
     @property
-    def whole(self) -> Windows:
-        """The window of a numeric target that leaves it as it is."""
+    def whole_range(self) -> Windows:
+        """The window that leaves a numeric target as it is."""
         return Windows(np.array([0]), np.array([self.units]))
 
     def contributions(self, windows: Windows) -> Contributions:
-        """Return what targets add; numbers are first brought from a window to the whole range, classes never are."""
+        """Return what targets add. Numbers are rescaled from a window to the whole range; classes have no window."""
         targets = np.arange(self.n_targets)
         columns = np.zeros_like(targets)
         if self.units > 1:
@@ -116,6 +123,11 @@ class TargetLayout:
             values = np.tile(targets, (len(windows), 1))
         amounts = (np.uint64(1) << np.uint64(self.shift)) + values.astype(np.uint64)
         return Contributions(columns.astype(np.uint16), amounts)
+
+    def count_contributions(self) -> Contributions:
+        """Return contributions that count the records with each value of the target, a column for each value."""
+        columns = np.arange(self.n_targets, dtype=np.uint16)
+        return Contributions(columns, np.ones((1, self.n_targets), dtype=np.uint64))
 
     def vectors(self, bins: Bins) -> npt.NDArray[np.int64]:
         """Return the sums of the records' vectors from bins whose last axis is the columns."""

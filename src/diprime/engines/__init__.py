@@ -1,1 +1,8 @@
-"""Engines hold the private rows and answer with sums."""
+"""Engines own the private rows and answer with sums of integers; nothing above them sees a row.
+
+* :mod:`~diprime.engines.protocol`: what training asks of an engine.
+* :mod:`~diprime.engines.assignment`: which tree a record is in.
+* :mod:`~diprime.engines.local`: the rows are in this process, and its threads do the work.
+
+All engines give the same sums, so that a seeded fit gives the same model wherever its rows are.
+"""

@@ -1,41 +1,72 @@
-"""Which tree a record is in: drawn for each record by itself."""
+"""Which tree a record is in, drawn without looking at any record."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from diprime._util.threads import Threads
 from diprime.kernels import sampling
-from diprime.privacy.randomness import RandomSource, permutation
+from diprime.privacy.randomness import RandomSource
+
+Trees = npt.NDArray[np.uint16]
 
 _ROWS_PER_STREAM = 1 << 16
+_BAG_PER_MILLE = 632  # the share of distinct rows in a bootstrap sample, 1 - 1/e
 
 
-def draw_bag(n_rows: int, source: RandomSource) -> npt.NDArray[np.uint16]:
-    """Draw 0 for the rows of a bag and 1 for the others: 63.2 % of the rows, as many as are in a bootstrap sample."""
-    return (source.integers(1000, n_rows) >= 632).astype(np.uint16)
+class TreeAssignment(Protocol):
+    """A way of assigning rows to trees.
 
-
-def assign_trees(
-    n_rows: int, n_parts: int, source: RandomSource, threads: Threads, *, equal: bool
-) -> npt.NDArray[np.uint16]:
-    """Draw the tree of each row, from fresh bits and independently of all other rows.
-
-    Then adding or removing a row leaves every other row where it is, and one tree alone sees the difference. ``equal``
-    cuts a permutation into equal parts, as the paper does, where a removed row moves others across the borders.
+    Attributes
+    ----------
+    n_trees : int
+        How many trees share the rows.
     """
-    parts = np.zeros(n_rows, dtype=np.uint16)
-    if n_parts == 1:
-        return parts
-    if equal:
-        return (permutation(source.streams(1)[0], n_rows) % n_parts).astype(np.uint16)
-    n_streams = -(-n_rows // _ROWS_PER_STREAM)
-    streams = source.streams(n_streams)
 
-    def draw(begin: int, end: int) -> None:
-        for i in range(begin, end):
-            sampling.draw_parts(streams[i], n_parts, parts[i * _ROWS_PER_STREAM : (i + 1) * _ROWS_PER_STREAM])
+    @property
+    def n_trees(self) -> int:
+        """How many trees share the rows."""
 
-    threads.run(draw, n_streams)
-    return parts
+    def draw(self, n_rows: int, source: RandomSource, threads: Threads) -> Trees:
+        """Return the tree of each row; rows of tree ``n_trees`` are left out."""
+
+
+@dataclass(frozen=True)
+class IndependentAssignment:
+    """Each row's tree is drawn from fresh bits, independently of all other rows.
+
+    Adding or removing a row leaves every other row where it is, so that one tree alone sees the difference.
+    """
+
+    n_trees: int
+
+    def draw(self, n_rows: int, source: RandomSource, threads: Threads) -> Trees:
+        """Return the tree of each row."""
+        trees = np.zeros(n_rows, dtype=np.uint16)
+        if self.n_trees == 1:
+            return trees
+        n_streams = -(-n_rows // _ROWS_PER_STREAM)
+        streams = source.streams(n_streams)
+
+        def draw(begin: int, end: int) -> None:
+            for i in range(begin, end):
+                here = slice(i * _ROWS_PER_STREAM, (i + 1) * _ROWS_PER_STREAM)
+                sampling.draw_parts(streams[i], self.n_trees, trees[here])
+
+        threads.run(draw, n_streams)
+        return trees
+
+
+@dataclass(frozen=True)
+class BagAssignment:
+    """One tree gets a random bag of the rows: 63.2 % of them, as many as are in a bootstrap sample."""
+
+    n_trees: int = 1
+
+    def draw(self, n_rows: int, source: RandomSource, threads: Threads) -> Trees:
+        """Return 0 for the rows of the bag and 1 for the others."""
+        return (source.integers(1000, n_rows) >= _BAG_PER_MILLE).astype(np.uint16)

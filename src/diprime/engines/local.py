@@ -1,4 +1,4 @@
-"""Rows in this process, and its threads."""
+"""Rows in this process: encoded once into compact records, which its threads count and move from node to node."""
 
 from __future__ import annotations
 
@@ -11,94 +11,89 @@ from diprime._util.threads import Threads
 from diprime.domain.codes import N_CODES
 from diprime.domain.encoding import Rows
 from diprime.domain.target_layout import Bins, Contributions, TargetLayout, Windows
+from diprime.engines.assignment import TreeAssignment, Trees
 from diprime.kernels import histogram
+from diprime.privacy.randomness import RandomSource
 
 CHUNK_BYTES = 32 << 20
 BLOCK_ROWS = 1 << 13
+MIN_SHARD_ROWS = 1 << 12  # a thread's start costs as much as counting about so many rows
 
 
-class LocalHistograms:
-    """Rows in this process.
+class LocalEngine:
+    """The engine whose rows are in this process.
 
     Parameters
     ----------
     rows : Rows
-        The features, read once.
+        The features.
     target : array of shape (n,)
         The encoded target; rows where it is negative are left out.
-    parts : array of shape (n,)
-        The tree of each row.
-    n_parts : int
-        How many trees share the rows.
     layout : TargetLayout
         How the target becomes sums.
     threads : Threads
-        Who does the work.
-    for_splits, for_leaves : Windows or None
-        The one window through which the histograms of all roots see a numeric target, and the one of leaf sums; None is
-        its whole range.
+        What does the work.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        target: npt.NDArray[np.int32],
-        parts: npt.NDArray[np.uint16],
-        n_parts: int,
-        layout: TargetLayout,
-        threads: Threads,
-        for_splits: Windows | None = None,
-        for_leaves: Windows | None = None,
-    ) -> None:
+    def __init__(self, rows: Rows, target: npt.NDArray[np.int32], layout: TargetLayout, threads: Threads) -> None:
         if len(target) > layout.max_rows:
             raise ValueError(f"There are more rows than the {layout.max_rows:,} that are supported.")
         self.layout = layout
-        self._for_roots = layout.contributions(for_splits or layout.whole)
-        self._for_leaves = layout.contributions(for_leaves or layout.whole)
+        self._rows = rows
+        self._target = target
         self._threads = threads
         self._width = rows.n_features * N_CODES * layout.n_columns
         self._nodes_per_chunk = max(2, CHUNK_BYTES // (8 * self._width) // 2 * 2)
         self._buffers: list[Bins | None] = [None, None]
-        self._deal(rows, target, np.where(target < 0, np.uint16(n_parts), parts), n_parts)
+
+    def target_counts(self) -> npt.NDArray[np.int64]:
+        """Return how many of all records have each value of the target."""
+        return np.bincount(self._target[self._target >= 0], minlength=self.layout.n_targets)
+
+    def assign_trees(self, assignment: TreeAssignment, source: RandomSource) -> None:
+        """Draw the tree of each row, and put every row at the root of its tree."""
+        trees = assignment.draw(self._rows.n_rows, source, self._threads)
+        left_out = np.uint16(assignment.n_trees)
+        self._scatter(np.where(self._target < 0, left_out, trees), assignment.n_trees)
         self.start()
 
-    def _deal(self, rows: Rows, target: npt.NDArray[np.int32], parts: npt.NDArray[np.uint16], n_parts: int) -> None:
-        """Encode the rows block by block, straight to where their trees' records are; part ``n_parts`` is left out."""
+    def _scatter(self, trees: Trees, n_trees: int) -> None:
+        """Encode the rows block by block, straight to where their trees' records are; tree ``n_trees`` is left out."""
+        rows, target = self._rows, self._target
         n_blocks = -(-rows.n_rows // BLOCK_ROWS)
         blocks = [slice(i * BLOCK_ROWS, min((i + 1) * BLOCK_ROWS, rows.n_rows)) for i in range(n_blocks)]
-        sizes = np.array([np.bincount(parts[b], minlength=n_parts)[:n_parts] for b in blocks], dtype=np.int64)
-        sizes = sizes.reshape(n_blocks, n_parts)
+        sizes = np.array([np.bincount(trees[b], minlength=n_trees)[:n_trees] for b in blocks], dtype=np.int64)
+        sizes = sizes.reshape(n_blocks, n_trees)
         self._root_bounds = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))]).astype(np.int64)
         ends = self._root_bounds[:-1] + np.cumsum(sizes, axis=0) - sizes
         # Whole words of eight bytes: swapping two records takes few steps.
         self._words = np.empty((self._root_bounds[-1], -(-(rows.n_features + 2) // 8)), dtype=np.uint64)
         self._records = self._words.view(np.uint8)
 
-        def deal(first: int, last: int) -> None:
+        def scatter(first: int, last: int) -> None:
             codes = np.empty((BLOCK_ROWS, rows.n_features), dtype=np.uint8)
             for i in range(first, last):
                 b = blocks[i]
                 rows.read(b.start, b.stop, codes[: b.stop - b.start])
-                histogram.deal(codes, target[b], parts[b], ends[i], self._records)
+                histogram.deal(codes, target[b], trees[b], ends[i], self._records)
 
-        self._threads.run(deal, n_blocks)
+        self._threads.run(scatter, n_blocks)
 
     def start(self) -> None:
-        """Put every row at the root of its tree."""
+        """Put every row back at the root of its tree; numeric targets are seen in their whole range."""
         self._bounds = self._root_bounds
-        self._for_splits = self._for_roots
-        self._tables: npt.NDArray[np.int64] = np.zeros(len(self._bounds) - 1, dtype=np.int64)
-        self._parents: Bins | None = None
-        self._next_parents: Bins | None = None
+        self.set_windows(self.layout.whole_range)
 
     def set_windows(self, windows: Windows) -> None:
-        """From now on, histograms see the target of each node's records, and of its descendants', through a window.
+        """See the targets of each node's records, and of its descendants', through a window in histograms from now on.
 
-        Those of the parents, seen through another, are of no more use.
+        This discards cached parent histograms, which saw the targets through other windows.
         """
-        self._for_splits = self.layout.contributions(windows)
-        self._tables = np.arange(len(windows), dtype=np.int64)
-        self._parents = self._next_parents = None
+        n_nodes = len(self._bounds) - 1
+        self._contributions = self.layout.contributions(windows)
+        self._tables = np.arange(n_nodes, dtype=np.int64) if len(windows) > 1 else np.zeros(n_nodes, dtype=np.int64)
+        self._parents: Bins | None = None
+        self._next_parents: Bins | None = None
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """Cut the nodes of the level into ranges whose histograms fit in memory together; siblings stay together."""
@@ -157,10 +152,10 @@ class LocalHistograms:
         A segment that two threads share is counted in its slot by the first and in a spare slot by the second, which
         is then added.
         """
-        adds = self._for_splits
+        adds = self._contributions
         sizes = last - first
         ahead = np.concatenate([[0], np.cumsum(sizes)])  # rows of the segments before
-        n_shards = max(1, min(self._threads.n_shards, int(ahead[-1]) // 4096))
+        n_shards = max(1, min(self._threads.n_shards, int(ahead[-1]) // MIN_SHARD_ROWS))
         cuts = np.linspace(0, ahead[-1], n_shards + 1).astype(np.int64)
         shared: list[tuple[int, int]] = []
 
@@ -208,23 +203,21 @@ class LocalHistograms:
         rows = np.linspace(0, self._bounds[-1], self._threads.n_shards + 1)[1:-1]
         return [0, *np.searchsorted(self._bounds[:-1], rows).tolist(), len(self._bounds) - 1]
 
-    def sums(self) -> npt.NDArray[np.int64]:
-        """Return the sum of the records' vectors at every node."""
-        return self.layout.vectors(self._add_up(self._for_leaves, self.layout.n_columns))
-
-    def targets(self) -> npt.NDArray[np.int64]:
+    def node_target_counts(self) -> npt.NDArray[np.int64]:
         """Return how many records of every node have each value of the target."""
-        n = self.layout.n_targets
-        each_in_its_column = Contributions(np.arange(n, dtype=np.uint16), np.ones((1, n), dtype=np.uint64))
-        return self._add_up(each_in_its_column, n).astype(np.int64)
+        return self._node_sums(self.layout.count_contributions(), self.layout.n_targets).astype(np.int64)
 
-    def _add_up(self, adds: Contributions, n_columns: int) -> Bins:
+    def node_sums(self, window: Windows) -> npt.NDArray[np.int64]:
+        """Return the sum of the records' vectors at every node, with numeric targets seen through one window."""
+        return self.layout.vectors(self._node_sums(self.layout.contributions(window), self.layout.n_columns))
+
+    def _node_sums(self, adds: Contributions, n_columns: int) -> Bins:
         """Return the sums of what the records of every node add to each column."""
         first, last = self._bounds[:-1].copy(), self._bounds[1:].copy()
         bins = np.zeros((len(first), n_columns), dtype=np.uint64)
 
-        def add_up(a: int, b: int) -> None:
+        def add(a: int, b: int) -> None:
             histogram.add_up(self._records, first[a:b], last[a:b], adds.columns, adds.amounts[0], bins[a:b])
 
-        self._threads.run_between(add_up, self._even_bounds())
+        self._threads.run_between(add, self._even_bounds())
         return bins

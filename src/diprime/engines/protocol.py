@@ -1,4 +1,9 @@
-"""What training asks of whoever holds the private rows."""
+"""What training asks of whoever owns the private rows.
+
+Training asks for sums and tells an engine the splits that were released; it never sees a row. All sums are of integers,
+so they do not depend on how the rows are stored, sharded or ordered. What an engine returns is exact and private: only
+a mechanism may release it.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +14,44 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain.target_layout import Bins, TargetLayout, Windows
+from diprime.engines.assignment import TreeAssignment
+from diprime.privacy.randomness import RandomSource
 
 
 class Engine(Protocol):
-    """Whoever holds the rows. Nodes of a level are numbered from left to right, tree after tree."""
+    """The owner of the rows. Nodes of a level are numbered from left to right, tree after tree."""
 
     layout: TargetLayout
 
+    def target_counts(self) -> npt.NDArray[np.int64]:
+        """Return how many of all records have each value of the target."""
+
+    def assign_trees(self, assignment: TreeAssignment, source: RandomSource) -> None:
+        """Draw the tree of each row, and put every row at the root of its tree."""
+
     def start(self) -> None:
-        """Put every row at the root of its tree."""
+        """Put every row back at the root of its tree; numeric targets are seen in their whole range."""
+
+    def set_windows(self, windows: Windows) -> None:
+        """See the targets of each node's records, and of its descendants', through a window in histograms from now on.
+
+        There is one window for each node, or one for all.
+        """
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """Cut the nodes of the level into ranges whose histograms fit in memory together."""
 
     def histograms(self, begin: int, end: int) -> Bins:
-        """Return the histograms of a chunk, a row each: bin (feature·256 + code)·columns + column."""
+        """Return the histograms of a chunk, a row for each node: bin (feature·256 + code)·columns + column.
+
+        They are valid until the next call.
+        """
 
     def route(self, features: npt.NDArray[np.int32], masks: npt.NDArray[np.uint8]) -> None:
         """Send the rows of every node to its children: right, if the bit of their code is set in its mask."""
 
-    def targets(self) -> npt.NDArray[np.int64]:
+    def node_target_counts(self) -> npt.NDArray[np.int64]:
         """Return how many records of every node have each value of the target."""
 
-    def set_windows(self, windows: Windows) -> None:
-        """From now on, histograms see the target of each node's records, and of its descendants', through a window."""
-
-    def sums(self) -> npt.NDArray[np.int64]:
-        """Return the sum of the records' vectors at every node."""
+    def node_sums(self, window: Windows) -> npt.NDArray[np.int64]:
+        """Return the sum of the records' vectors at every node, with numeric targets seen through one window."""

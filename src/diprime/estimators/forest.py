@@ -16,17 +16,21 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from diprime._util.threads import Threads, resolve_n_jobs
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.domain import Domain, Numeric
 from diprime.domain.encoding import Rows
-from diprime.estimators.base import PrivateEstimator, check_choice, check_integer, sorted_classes, target_layout
+from diprime.engines.local import LocalEngine
+from diprime.estimators.base import PrivateEstimator, check_choice, check_integer, sorted_classes
 from diprime.model.files import ModelContent, ModelFileError, load_content, save_content
 from diprime.model.forest import Forest
+from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.ledger import Accounting, Ledger
 from diprime.privacy.measures import epsilon_from_text, exact_epsilon, exact_text
 from diprime.privacy.randomness import RandomSource
 from diprime.training import defaults
-from diprime.training.leaves import LeafSums, plain_means, shrunken_means
-from diprime.training.train import Method, Settings, train
+from diprime.training.estimates import LeafSums
+from diprime.training.policy import STRICT
+from diprime.training.settings import Method, Settings
+from diprime.training.train import train
 
 METHODS = ("joint", "diprime", "diprime-exp", "diprime-flip", "random")
 _FILED = ("method", "n_estimators", "max_depth", "max_features", "split_share", "balance", "partition", "accounting")
@@ -99,7 +103,7 @@ class _DiPriMe(PrivateEstimator):
             _fraction("split_share", self.split_share, 0, 1, open_ends=True),
             _fraction("balance", self.balance, 0, 1000, open_ends=False),
             partition,
-            check_choice("accounting", self.accounting, ("strict", "paper")),
+            PUBLISHED if check_choice("accounting", self.accounting, ("strict", "paper")) == "paper" else STRICT,
             bool(self.verbose),
         )
 
@@ -139,13 +143,10 @@ class _DiPriMe(PrivateEstimator):
         ledger: Ledger,
         source: RandomSource,
     ) -> Forest:
-        layout = target_layout(domain)
         with Threads(resolve_n_jobs(self.n_jobs)) as threads:
-            structure, leaves = train(rows, target, domain, layout, settings, ledger, source, threads)
-        if settings.accounting == "paper":
-            means = plain_means(leaves)
-        else:
-            means = shrunken_means(leaves, of_classes=isinstance(domain.target, Categorical))
+            engine = LocalEngine(rows, target, domain.layout, threads)
+            structure, leaves = train(engine, domain, settings, ledger, source, threads)
+        means = settings.policy.leaf_means(leaves, domain.layout)
         return Forest.of_trees(structure, self._leaf_values(means, leaves, domain), leaves.counts)
 
     @abstractmethod

@@ -8,10 +8,12 @@ A file is, in this order and for every version of the format:
 * the body, as that version of the format has it;
 * the SHA-256 of everything before, 32 bytes.
 
-Version 1 has ``format``, ``diprime`` (the version of the library that wrote it), ``task``, ``parameters``, ``domain``,
+Version 2 has ``format``, ``diprime`` (the version of the library that wrote it), ``task``, ``parameters``, ``domain``,
 ``domain_inferred``, ``columns_named``, ``ledger`` and ``depths`` (of the trees) in its header. Its body is the arrays
 of `diprime.Forest` one after the other, little-endian and C-ordered: ``features`` (int32), ``masks`` (32 bytes each),
 ``values`` and ``counts`` (float64). Their lengths follow from the depths and the target.
+
+Version 1 is the same, except that the charges of its ledger have one text, ``what``, for ``kind`` and ``level``.
 
 The checksum finds accidents. Nothing finds malice: whoever makes a file can write any ledger into it. But no file,
 whatever it holds, makes the reader do anything but return a sound model or raise one `ModelFileError`.
@@ -22,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,13 +44,14 @@ from diprime.model.noise import LEAF_SUMS
 from diprime.privacy.ledger import Ledger
 
 Task = Literal["classification", "regression"]
-FORMAT = 1
+FORMAT = 2
 MAGIC = b"DIPRIME\0"
 MAX_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
 MAX_TREES = 1 << 20
 
 _LENGTH = 8
 _CHECKSUM = 32
+_OF_LEVEL = re.compile(r"(?P<kind>.+) of level (?P<level>[0-9]{1,6})", re.DOTALL)  # in format 1
 _Result = TypeVar("_Result")
 
 
@@ -163,8 +167,8 @@ def from_bytes(data: bytes) -> ModelContent:
         raise ModelFileError(f"is not a sound model: {error}") from None
 
 
-def _read_format_1(header: dict[str, Any], body: memoryview) -> ModelContent:
-    """Read the header and the body of format 1."""
+def _read_format_2(header: dict[str, Any], body: memoryview) -> ModelContent:
+    """Read the header and the body of format 2."""
     expected = {
         "format": int,
         "diprime": str,
@@ -209,12 +213,36 @@ def _read_ledger(content: Any) -> Ledger:
     while unread:
         part = unread.pop()
         unread += part.merged
-        if not part.merged and not any(charge.what == LEAF_SUMS and charge.epsilon > 0 for charge in part.charges):
+        if not part.merged and not any(charge.kind == LEAF_SUMS and charge.epsilon > 0 for charge in part.charges):
             raise ValueError("it does not say what the leaves cost.")
     return ledger
 
 
-_READERS: dict[int, Callable[[dict[str, Any], memoryview], ModelContent]] = {1: _read_format_1}
+def _read_format_1(header: dict[str, Any], body: memoryview) -> ModelContent:
+    """Read format 1 by bringing its ledger to format 2."""
+    ledger = _within("ledger", _upgrade_ledger, header.get("ledger"))
+    return _read_format_2({**header, "ledger": ledger}, body)
+
+
+def _upgrade_ledger(data: Any) -> Any:
+    """Return a ledger of format 1 as format 2 has it; what is not a ledger stays as it is, for the reader to refuse."""
+    if not isinstance(data, dict) or not all(isinstance(data.get(name), list) for name in ("charges", "merged")):
+        return data
+    charges = [_upgrade_charge(charge) for charge in data["charges"]]
+    return {**data, "charges": charges, "merged": [_upgrade_ledger(ledger) for ledger in data["merged"]]}
+
+
+def _upgrade_charge(data: Any) -> Any:
+    if not isinstance(data, dict) or not isinstance(data.get("what"), str) or data.keys() & {"kind", "level"}:
+        raise ValueError("a charge does not say what was released.")
+    rest = {name: value for name, value in data.items() if name != "what"}
+    of_level = _OF_LEVEL.fullmatch(data["what"])
+    if of_level is None:
+        return {"kind": data["what"], **rest}
+    return {"kind": of_level["kind"], "level": int(of_level["level"]), **rest}
+
+
+_READERS: dict[int, Callable[[dict[str, Any], memoryview], ModelContent]] = {1: _read_format_1, 2: _read_format_2}
 
 
 def _within(where: str, read: Callable[[Any], _Result], content: Any) -> _Result:

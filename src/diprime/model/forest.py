@@ -37,6 +37,11 @@ class Structure:
     features: Features
     masks: Masks
 
+    @classmethod
+    def concatenate(cls, structures: Sequence[Structure]) -> Structure:
+        """Put the trees of several structures together."""
+        return cls(np.concatenate([s.features for s in structures]), np.concatenate([s.masks for s in structures]))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Forest:

@@ -1,4 +1,4 @@
-"""The noise in released leaves, as their ledger tells it."""
+"""The noise in released leaves, as the ledger tells it."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from diprime.privacy.measures import Epsilon
 from diprime.privacy.mechanisms.laplace import laplace_variance
 
 Floats = npt.NDArray[np.float64]
-LEAF_SUMS = "leaf sums"
+
+LEAF_SUMS = "leaf sums"  # the kind of charge that pays for leaves
 
 
 def charged_noise_variance(ledger: Ledger, layout: TargetLayout) -> float:
     """Return the variance of the noise in the leaf sums that a ledger charged, in units of one record.
 
-    Of merged models, whose trees the ledger does not tell apart, it is the largest.
+    A merged ledger does not tell which trees are whose; then it is the largest variance of the merged models.
     """
     if ledger.merged:
         return max(charged_noise_variance(part, layout) for part in ledger.merged)
-    epsilon = next(charge.epsilon for charge in ledger.charges if charge.what == LEAF_SUMS)
-    return _noise_variance(epsilon, layout)
+    epsilon = next(charge.epsilon for charge in ledger.charges if charge.kind == LEAF_SUMS)
+    return noise_variance(epsilon, layout)
 
 
-def _noise_variance(epsilon: Epsilon, layout: TargetLayout) -> float:
+def noise_variance(epsilon: Epsilon, layout: TargetLayout) -> float:
+    """Return the variance of the noise in each leaf sum, in units of one record."""
     return laplace_variance(epsilon, layout.units) / layout.units**2
 
 
-def mean_variance(noise_variance: Floats | float, means: Floats, counts: Floats, n_outputs: int) -> Floats:
+def mean_variance(sum_variance: Floats | float, means: Floats, counts: Floats, n_outputs: int) -> Floats:
     """Return the variance that the noise gives the quotients of sums and counts.
 
-    The count's own noise is in them: Var[S̃/ñ] ≈ σ²·((1 - p)² + (C - 1)·p²)/n².
+    Numerator and denominator share noise: Var[S̃/ñ] ≈ σ²·((1 - p)² + (C - 1)·p²)/n².
     """
-    return np.asarray(noise_variance * ((1 - means) ** 2 + (n_outputs - 1) * means**2) / counts**2)
+    return np.asarray(sum_variance * ((1 - means) ** 2 + (n_outputs - 1) * means**2) / counts**2)

@@ -68,10 +68,10 @@ def plot_budget(model: Any, ax: Axes | None = None) -> Axes:
         ax.text(0.5, 0.5, "no noise, no budget", transform=ax.transAxes, ha="center")
         ax.set_yticks([])
         return ax
-    groups = list(dict.fromkeys(charge.group for fit in fits for charge in fit.charges))
+    groups = list(dict.fromkeys(charge.kind for fit in fits for charge in fit.charges))
     ends = np.zeros(len(fits))
     for group in groups:
-        spent = np.array([sum(float(c.total) for c in fit.charges if c.group == group) for fit in fits])
+        spent = np.array([sum(float(c.total) for c in fit.charges if c.kind == group) for fit in fits])
         ax.barh(range(len(fits)), spent, left=ends, height=0.6, label=group, edgecolor="white")
         ends += spent
     ax.set_yticks(range(len(fits)), [f"model {i + 1}" for i in range(len(fits))] if len(fits) > 1 else ["fit"])

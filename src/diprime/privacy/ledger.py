@@ -1,23 +1,41 @@
-"""The ledger: what every access to private data costs, in exact fractions."""
+"""The ledger: what every release of private data costs, paid before it is made.
+
+A release needs a receipt, a receipt comes from :meth:`Ledger.pay`, and the mechanisms take the cost of a release from
+its receipt and from nowhere else. Code that releases without paying does not type-check and does not run.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
-from diprime.privacy.measures import Epsilon, _text, epsilon_from_text, exact_epsilon, exact_text
+from diprime.privacy.measures import (
+    Epsilon,
+    PureEpsilon,
+    epsilon_from_text,
+    exact_epsilon,
+    exact_text,
+    rounded_text,
+)
 
 Accounting = Literal["strict", "paper"]
+
 _MAX_DIGITS = 2000  # of the common denominator of a ledger that is read
 _MAX_NESTED = 50
+_MAX_TIMES = 1 << 32
+_ISSUED_BY_A_LEDGER = object()
 
 
 class PrivacyWarning(UserWarning):
     """A request that was carried out, but takes the promise of privacy away."""
+
+
+class UnpaidReleaseError(RuntimeError):
+    """A release that nobody has paid for, or that was paid for once and made twice."""
 
 
 @dataclass(frozen=True)
@@ -26,55 +44,129 @@ class Charge:
 
     Attributes
     ----------
-    what : str
-        What was released.
+    kind : str
+        What is released, such as "leaf sums".
     mechanism : str
-        The mechanism that released it.
+        The mechanism that releases it.
     bound : str
         The sensitivity or range that the mechanism relies on.
-    epsilon : Fraction or inf
+    measure : PureEpsilon
         The cost of one release.
     times : int
         How many such releases one record can be part of; their costs add up.
     composition : str
         Why no more than ``times`` of them count.
-    measure : str
-        The measure of privacy.
-    strict_epsilon : Fraction, inf or None
-        What one release truly costs where ``epsilon`` is what its authors count, inf where nothing bounds it; None
-        says that the two are the same.
+    level : int or None
+        The level of the trees that the release is about, if it is about one.
+    strict_measure : PureEpsilon or None
+        What one release truly costs where ``measure`` is what its authors count, infinite where nothing bounds it;
+        None says that the two are the same.
     """
 
-    what: str
+    kind: str
     mechanism: str
     bound: str
-    epsilon: Epsilon
+    measure: PureEpsilon
     times: int = 1
     composition: str = ""
-    measure: str = "pure epsilon"
-    strict_epsilon: Epsilon | None = None
+    level: int | None = None
+    strict_measure: PureEpsilon | None = None
 
     @property
-    def group(self) -> str:
-        """What was released, with the charges of all levels taken together."""
-        return self.what.partition(" of level ")[0]
+    def what(self) -> str:
+        """What is released, in words."""
+        return self.kind if self.level is None else f"{self.kind} of level {self.level}"
+
+    @property
+    def epsilon(self) -> Epsilon:
+        """The cost of one release."""
+        return self.measure.epsilon
 
     @property
     def total(self) -> Epsilon:
         """What the releases cost together."""
-        return self.epsilon * self.times if self.times else Fraction(0)
+        return self.measure.times(self.times)
 
     @property
     def strict_total(self) -> Epsilon:
         """What the releases truly cost together."""
-        each = self.epsilon if self.strict_epsilon is None else self.strict_epsilon
-        return each * self.times if self.times else Fraction(0)
+        return (self.strict_measure or self.measure).times(self.times)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the charge as plain data; fractions are exact text."""
+        data: dict[str, Any] = {
+            "kind": self.kind,
+            "mechanism": self.mechanism,
+            "bound": self.bound,
+            "measure": self.measure.name,
+            "epsilon": exact_text(self.epsilon),
+            "times": self.times,
+            "composition": self.composition,
+        }
+        if self.level is not None:
+            data["level"] = self.level
+        if self.strict_measure is not None:
+            data["strict_epsilon"] = exact_text(self.strict_measure.epsilon)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Any, where: str) -> Charge:
+        """Return the charge that :meth:`to_dict` described; whatever is wrong with it is a `ValueError`."""
+        _check_fields(data, _TYPES_OF_CHARGE, where, _OPTIONAL_IN_CHARGE)
+        if data.keys() - _TYPES_OF_CHARGE.keys() or not 0 <= data["times"] < _MAX_TIMES or data.get("level", 0) < 0:
+            raise ValueError(f"{where} has unknown fields, or counts an impossible number of times.")
+        if data["measure"] != PureEpsilon.name:
+            raise ValueError(f"the measure of {where} is not known.")
+        strict = data.get("strict_epsilon")
+        return cls(
+            data["kind"],
+            data["mechanism"],
+            data["bound"],
+            PureEpsilon(epsilon_from_text(data["epsilon"], f"epsilon of {where}")),
+            data["times"],
+            data["composition"],
+            data.get("level"),
+            None if strict is None else PureEpsilon(epsilon_from_text(strict, f"strict_epsilon of {where}")),
+        )
 
 
-def _charge_to_dict(charge: Charge) -> dict[str, Any]:
-    data = asdict(charge) | {"epsilon": exact_text(charge.epsilon)}
-    strict = data.pop("strict_epsilon")
-    return data if strict is None else data | {"strict_epsilon": exact_text(strict)}
+class Receipt:
+    """Proof that a charge is in a ledger, good for as many releases as it counts.
+
+    Only :meth:`Ledger.pay` makes receipts. A receipt cannot be copied: a copy would pay for the same releases again.
+
+    Attributes
+    ----------
+    charge : Charge
+        What was paid for.
+    unused : int
+        How many of its releases have not been made.
+    """
+
+    __slots__ = ("charge", "unused")
+
+    def __init__(self, charge: Charge, issuer: object) -> None:
+        if issuer is not _ISSUED_BY_A_LEDGER:
+            raise UnpaidReleaseError("A receipt comes from Ledger.pay and from nowhere else.")
+        self.charge = charge
+        self.unused = charge.times
+
+    def use(self, mechanism: str, times: int = 1) -> PureEpsilon:
+        """Use up some of the releases that were paid for, by the mechanism that was charged; return the cost of one."""
+        if mechanism != self.charge.mechanism:
+            raise UnpaidReleaseError(
+                f"{self.charge.what} were charged as released by {self.charge.mechanism}, not by {mechanism}."
+            )
+        if not 1 <= times <= self.unused:
+            raise UnpaidReleaseError(
+                f"{self.charge.what} were paid for {self.charge.times} times, and {self.unused} of these are left; "
+                f"{times} are asked for."
+            )
+        self.unused -= times
+        return self.charge.measure
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A receipt cannot be copied: what was paid for once would be released twice.")
 
 
 @dataclass
@@ -87,7 +179,7 @@ class Ledger:
     --------
     >>> from fractions import Fraction
     >>> ledger = Ledger(epsilon=Fraction(1))
-    >>> ledger.charge(Charge("leaf sums", "discrete Laplace", "L1 sensitivity 1", Fraction(1)))
+    >>> receipt = ledger.pay(Charge("leaf sums", "discrete Laplace", "L1 sensitivity 1", PureEpsilon(Fraction(1))))
     >>> ledger.total == ledger.epsilon, ledger.is_private
     (True, True)
     """
@@ -113,10 +205,10 @@ class Ledger:
             f"{len(ledgers)} merged models",
             "their own ledgers",
             "one record is in one model",
-            largest,
+            PureEpsilon(largest),
             1,
             "the populations are disjoint: the largest total counts",
-            strict_epsilon=None if strict == largest else strict,
+            strict_measure=None if strict == largest else PureEpsilon(strict),
         )
         return cls(largest, accounting, [charge], waivers, list(ledgers))
 
@@ -141,24 +233,25 @@ class Ledger:
     @property
     def strict_costs(self) -> list[str]:
         """What releases truly cost whose charges say something else."""
-        charges = [charge for charge in self.charges if charge.strict_epsilon is not None]
-        return [f"Strict accounting: {c.what} cost epsilon = {_text(c.strict_total)}." for c in charges]
+        charges = [charge for charge in self.charges if charge.strict_measure is not None]
+        return [f"Strict accounting: {c.what} cost epsilon = {rounded_text(c.strict_total)}." for c in charges]
 
     @property
     def is_private(self) -> bool:
         """Whether the total is a guarantee: finite, in strict accounting, with nothing waived."""
         return not self.objections
 
-    def charge(self, charge: Charge) -> None:
-        """Record a release before it is made; refuse one that the budget does not cover."""
+    def pay(self, charge: Charge) -> Receipt:
+        """Record a charge and return the receipt that its releases need; refuse one that the budget does not cover."""
         if charge.total < 0:
-            raise ValueError(f"A charge cannot be negative: {charge.what} costs {_text(charge.total)}.")
+            raise ValueError(f"A charge cannot be negative: {charge.what} costs {rounded_text(charge.total)}.")
         if self.total + charge.total > self.epsilon:
             raise ValueError(
-                f"The budget of epsilon = {_text(self.epsilon)} does not cover {charge.what}: "
-                f"{_text(self.total)} is spent and it costs {_text(charge.total)}."
+                f"The budget of epsilon = {rounded_text(self.epsilon)} does not cover {charge.what}: "
+                f"{rounded_text(self.total)} is spent and it costs {rounded_text(charge.total)}."
             )
         self.charges.append(charge)
+        return Receipt(charge, _ISSUED_BY_A_LEDGER)
 
     def waive(self, reason: str) -> None:
         """Record why the promise does not hold."""
@@ -171,7 +264,7 @@ class Ledger:
             "total": exact_text(self.total),
             "accounting": self.accounting,
             "private": self.is_private,
-            "charges": [_charge_to_dict(charge) for charge in self.charges],
+            "charges": [charge.to_dict() for charge in self.charges],
             "waivers": list(self.waivers),
             "merged": [ledger.to_dict() for ledger in self.merged],
         }
@@ -190,9 +283,10 @@ class Ledger:
             raise ValueError(f"accounting of {where} is neither 'strict' nor 'paper'.")
         if not all(isinstance(waiver, str) for waiver in data["waivers"]):
             raise ValueError(f"waivers of {where} are not all text.")
-        charges = [_read_charge(charge, f"charge {i} of {where}") for i, charge in enumerate(data["charges"])]
+        charges = [Charge.from_dict(charge, f"charge {i} of {where}") for i, charge in enumerate(data["charges"])]
         epsilon = epsilon_from_text(data["epsilon"], f"epsilon of {where}")
-        _check_common_denominator([epsilon, *(e for c in charges for e in (c.epsilon, c.strict_epsilon))], where)
+        measures = [m for c in charges for m in (c.measure, c.strict_measure) if m is not None]
+        _check_common_denominator([epsilon, *(measure.epsilon for measure in measures)], where)
         merged = [
             cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
         ]
@@ -211,29 +305,37 @@ class Ledger:
         return cls.from_dict(json.loads(text))
 
     def __str__(self) -> str:
+        head = f"Privacy ledger: epsilon = {rounded_text(self.total)} of {rounded_text(self.epsilon)}, delta = 0"
+        if not self.is_private:
+            head += " (NOT PRIVATE: see below)"
+        text = "\n".join([head, "", *self._table(), "", *self._notes()])
+        return "\n\n".join([text, *(f"Model {i} of {len(self.merged)}. {m}" for i, m in enumerate(self.merged, 1))])
+
+    def _table(self) -> list[str]:
         rows = [["release", "mechanism", "bound", "epsilon", "times", "cost"]]
-        rows += [[c.what, c.mechanism, c.bound, _text(c.epsilon), str(c.times), _text(c.total)] for c in self.charges]
+        rows += [
+            [c.what, c.mechanism, c.bound, rounded_text(c.epsilon), str(c.times), rounded_text(c.total)]
+            for c in self.charges
+        ]
         if self.accounting == "paper":
-            strictly = ["strictly", *(_text(c.strict_total) for c in self.charges)]
+            strictly = ["strictly", *(rounded_text(c.strict_total) for c in self.charges)]
             rows = [[*row, cost] for row, cost in zip(rows, strictly, strict=True)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
         lines.insert(1, "  ".join("-" * w for w in widths))
-        total = self.total
-        double = total * 2 if isinstance(total, Fraction) else total
-        head = f"Privacy ledger: epsilon = {_text(total)} of {_text(self.epsilon)}, delta = 0"
-        if not self.is_private:
-            head += " (NOT PRIVATE: see below)"
+        return lines
+
+    def _notes(self) -> list[str]:
+        once, twice = rounded_text(self.total), rounded_text(self.total * 2)
         notes = [
-            f"One record added or removed: epsilon = {_text(total)}; one record replaced: epsilon = {_text(double)}.",
+            f"One record added or removed: epsilon = {once}; one record replaced: epsilon = {twice}.",
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
         notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
         notes += self.strict_costs
         if self.accounting == "paper":
-            notes.append(f"Strict accounting: epsilon = {_text(self.strict_total)}.")
-        text = "\n".join([head, "", *lines, "", *notes])
-        return "\n\n".join([text, *(f"Model {i} of {len(self.merged)}. {m}" for i, m in enumerate(self.merged, 1))])
+            notes.append(f"Strict accounting: epsilon = {rounded_text(self.strict_total)}.")
+        return notes
 
 
 _TYPES_OF_LEDGER: dict[str, type] = {
@@ -243,10 +345,18 @@ _TYPES_OF_LEDGER: dict[str, type] = {
     "waivers": list,
     "merged": list,
 }
-
-
-_TYPES_OF_CHARGE: dict[str, type] = {f.name: int if f.name == "times" else str for f in fields(Charge)}
-_OPTIONAL_IN_CHARGE = {f.name for f in fields(Charge) if f.default is not MISSING}
+_TYPES_OF_CHARGE: dict[str, type] = {
+    "kind": str,
+    "mechanism": str,
+    "bound": str,
+    "measure": str,
+    "epsilon": str,
+    "times": int,
+    "composition": str,
+    "level": int,
+    "strict_epsilon": str,
+}
+_OPTIONAL_IN_CHARGE = {"level", "strict_epsilon"}
 
 
 def _check_fields(data: Any, types: dict[str, type], where: str, optional: Collection[str] = ()) -> None:
@@ -257,16 +367,7 @@ def _check_fields(data: Any, types: dict[str, type], where: str, optional: Colle
             raise ValueError(f"{name} of {where} is missing or of the wrong type.")
 
 
-def _read_charge(data: Any, where: str) -> Charge:
-    _check_fields(data, _TYPES_OF_CHARGE, where, _OPTIONAL_IN_CHARGE)
-    unknown = data.keys() - _TYPES_OF_CHARGE.keys()
-    if unknown or not 0 <= data.get("times", 0) < 2**32:
-        raise ValueError(f"{where} has unknown fields, or counts an impossible number of times.")
-    epsilons = {k: epsilon_from_text(text, f"{k} of {where}") for k, text in data.items() if k.endswith("epsilon")}
-    return Charge(**(data | epsilons))
-
-
-def _check_common_denominator(epsilons: Sequence[Epsilon | None], where: str) -> None:
+def _check_common_denominator(epsilons: Sequence[Epsilon], where: str) -> None:
     """Refuse fractions whose sum would take forever to write out; those of one budget have small common multiples."""
     common = 1
     for epsilon in epsilons:

@@ -1,15 +1,41 @@
-"""Measures of privacy loss: exact amounts of epsilon, their shares and their texts."""
+"""Measures of privacy loss: exact amounts, which add up over releases about the same records.
+
+An amount of epsilon is a fraction, or infinity where there is no noise. Floats are read as the decimal number that they
+print as, so that a tenth is a tenth and shares add up exactly.
+"""
 
 from __future__ import annotations
 
 import math
 import numbers
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import ClassVar
 
 Epsilon = Fraction | float  # a fraction, or math.inf
+
 _FRACTION = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
+
+
+@dataclass(frozen=True)
+class PureEpsilon:
+    """Pure differential privacy: the costs of releases about the same records are their epsilons, and add up.
+
+    Attributes
+    ----------
+    epsilon : Fraction or inf
+        The cost of one release.
+    """
+
+    name: ClassVar[str] = "pure epsilon"
+
+    epsilon: Epsilon
+
+    def times(self, n: int) -> Epsilon:
+        """Return the cost of n such releases; none of them cost nothing, even without noise."""
+        return self.epsilon * n if n else Fraction(0)
 
 
 def exact_epsilon(epsilon: object) -> Epsilon:
@@ -22,7 +48,8 @@ def exact_epsilon(epsilon: object) -> Epsilon:
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (numbers.Real, Decimal)):
         raise TypeError(f"epsilon must be a positive number, got {epsilon!r}.")
-    if epsilon != epsilon or epsilon <= 0:
+    is_nan = epsilon != epsilon  # noqa: PLR0124 -- math.isnan overflows on large fractions
+    if is_nan or epsilon <= 0:
         raise ValueError(f"epsilon must be a positive number, got {epsilon!r}; infinity means no privacy.")
     if isinstance(epsilon, numbers.Rational):
         return Fraction(int(epsilon.numerator), int(epsilon.denominator))
@@ -30,16 +57,15 @@ def exact_epsilon(epsilon: object) -> Epsilon:
 
 
 def share_of(epsilon: Epsilon, share: Fraction) -> Epsilon:
-    """Return a share of epsilon; every share of infinity, nothing excepted, is infinity."""
+    """Return a share of epsilon; every share of infinity is infinity, except that a zero share is zero."""
     if isinstance(epsilon, Fraction):
         return epsilon * share
     return math.inf if share else Fraction(0)
 
 
-def _text(epsilon: Epsilon) -> str:
-    if not isinstance(epsilon, Fraction):
-        return "inf"
-    return f"{float(epsilon):.6g}"
+def rounded_text(epsilon: Epsilon) -> str:
+    """Return epsilon for people, in six digits."""
+    return f"{float(epsilon):.6g}" if isinstance(epsilon, Fraction) else "inf"
 
 
 def exact_text(epsilon: Epsilon) -> str:
@@ -48,7 +74,7 @@ def exact_text(epsilon: Epsilon) -> str:
 
 
 def epsilon_from_text(text: str, where: str) -> Epsilon:
-    """Read what `exact_text` writes and nothing else: `Fraction` would also take 1e999999999, and never return."""
+    """Read what :func:`exact_text` writes and nothing else: `Fraction` also takes 1e999999999, and never returns."""
     if text == "inf":
         return math.inf
     if not _FRACTION.fullmatch(text):

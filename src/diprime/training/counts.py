@@ -1,7 +1,6 @@
-"""The first look at a fit's records: how many there are, and of which classes.
+"""The first release of a fit: how many records there are, and of which classes.
 
-Everything here is released, and charged, before a tree grows; the rules of :mod:`diprime.defaults` make trees, depth
-and costs of it.
+The rules of :mod:`diprime.training.defaults` choose the trees, their depth and their costs from it.
 """
 
 from __future__ import annotations
@@ -10,27 +9,25 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain.target_layout import TargetLayout
-from diprime.privacy.ledger import Charge, Ledger
-from diprime.privacy.measures import Epsilon
-from diprime.privacy.mechanisms.laplace import discrete_laplace
+from diprime.privacy.ledger import Charge, Receipt
+from diprime.privacy.measures import Epsilon, PureEpsilon
+from diprime.privacy.mechanisms.laplace import DISCRETE_LAPLACE, discrete_laplace
 from diprime.privacy.randomness import RandomSource
 
-Target = npt.NDArray[np.int32]
 
-
-def charge_counts(ledger: Ledger, layout: TargetLayout, epsilon: Epsilon) -> None:
-    """Charge the counts of a fit's records."""
-    what = "class counts" if layout.units == 1 else "row count"
-    ledger.charge(Charge(what, "discrete Laplace", "L1 sensitivity 1", epsilon))
+def counts_charge(layout: TargetLayout, epsilon: Epsilon) -> Charge:
+    """Return the charge of the counts of a fit's records."""
+    kind = "class counts" if layout.units == 1 else "row count"
+    return Charge(kind, DISCRETE_LAPLACE, "L1 sensitivity 1", PureEpsilon(epsilon))
 
 
 def release_counts(
-    target: Target, layout: TargetLayout, epsilon: Epsilon, source: RandomSource
-) -> npt.NDArray[np.int64]:
-    """Release how many records each class has, or how many have a numeric target; :func:`charge_counts` has paid.
+    target_counts: npt.NDArray[np.int64], layout: TargetLayout, receipt: Receipt, source: RandomSource
+) -> list[int]:
+    """Release how many records each class has, or how many have a numeric target.
 
     One record adds one to one of the counts.
     """
-    valid = target[target >= 0]
-    counts = np.bincount(valid, minlength=layout.n_outputs) if layout.units == 1 else np.array([len(valid)])
-    return np.asarray(discrete_laplace(counts.astype(np.int64)[None, :], epsilon, 1, source.streams(1))[0])
+    counts = target_counts if layout.units == 1 else target_counts.sum(keepdims=True)
+    released = discrete_laplace(counts[None, :], receipt, 1, source.streams(1))
+    return [int(count) for count in released[0]]

@@ -2,68 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from diprime._util.threads import Threads
-from diprime.domain.codes import N_CODES
-from diprime.domain.domain import Domain
+from diprime.domain import Domain
+from diprime.domain.target_layout import Windows
 from diprime.engines.protocol import Engine
 from diprime.model.forest import Structure
+from diprime.model.masks import Features, Masks
 from diprime.model.regions import Regions
-from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import Epsilon
 from diprime.privacy.randomness import RandomSource
-from diprime.training.splitting.protocol import Splitter
-from diprime.training.windows import WindowPlan, release_windows, widened
+from diprime.training.plan import TreeReceipts
+from diprime.training.splitting.histograms import EmptyHistograms, NodeHistograms
+from diprime.training.splitting.levels import Level, Splitter
+from diprime.training.windows import release_windows, widened
 
 
-def charge_levels(
-    ledger: Ledger, splitter: Splitter, epsilons: Sequence[Epsilon], composition: str, times: int
-) -> None:
-    """Charge the splits of all levels of a forest."""
-    for level, epsilon in enumerate(epsilons):
-        for charge in splitter.charges(level, epsilon, composition, times):
-            ledger.charge(charge)
+@dataclass(frozen=True)
+class Grower:
+    """What the levels of trees are grown by.
 
-
-def grow(
-    engine: Engine,
-    splitter: Splitter,
-    domain: Domain,
-    n_trees: int,
-    epsilons: Sequence[Epsilon],
-    plan: WindowPlan,
-    source: RandomSource,
-    threads: Threads,
-    advance: Callable[[], None] = lambda: None,
-) -> Structure:
-    """Grow trees that share the rows of an engine, one level for each epsilon.
-
-    The nodes of a level hold disjoint rows, so that a level costs its epsilon once; :func:`charge_levels` and, for
-    windows, ``charge_windows`` have paid. The depth is fixed in advance and empty nodes split like any other.
-    Afterwards the engine's nodes are the leaves.
+    Attributes
+    ----------
+    engine : Engine
+        The owner of the rows.
+    splitter : Splitter
+        The way of choosing splits.
+    domain : Domain
+        What can occur at the roots.
+    source : RandomSource
+        The random bits.
+    threads : Threads
+        What computes costs and selects.
+    split_window : Windows
+        The window through which the splits of all nodes see a numeric target, until nodes get their own.
+    margin : Fraction or float
+        How many of its widths a node's own window is widened by, on both sides.
     """
-    engine.start()
-    regions = Regions.roots(domain, n_trees)
-    features: list[npt.NDArray[np.int32]] = [np.zeros((n_trees, 0), dtype=np.int32)]
-    masks: list[npt.NDArray[np.uint8]] = [np.zeros((n_trees, 0, 32), dtype=np.uint8)]
-    nothing = np.zeros((1, domain.n_features * N_CODES * engine.layout.n_columns), dtype=np.uint64)
-    for number, epsilon in enumerate(epsilons):
-        if number in plan.epsilons:
-            windows = release_windows(engine.targets(), engine.layout, plan.epsilons[number], source)
-            engine.set_windows(widened(windows, plan.margin, engine.layout))
-        level = splitter.level(regions, epsilon, source)
-        if splitter.looks_at_data:
-            for begin, end in engine.chunks():
-                level.choose(engine.histograms(begin, end), begin, end, threads)
-        else:
-            level.choose(nothing, 0, len(regions), threads)
-        engine.route(level.features, level.masks)
-        regions = regions.children(level.features, level.masks)
-        features.append(level.features.reshape(n_trees, -1))
-        masks.append(level.masks.reshape(n_trees, -1, 32))
-        advance()
-    return Structure(np.concatenate(features, axis=1), np.concatenate(masks, axis=1))
+
+    engine: Engine
+    splitter: Splitter
+    domain: Domain
+    source: RandomSource
+    threads: Threads
+    split_window: Windows
+    margin: Epsilon = Fraction(0)
+
+    def grow(self, n_trees: int, receipts: TreeReceipts, advance: Callable[[], None] = lambda: None) -> Structure:
+        """Grow trees that share the rows of the engine, one level for each entry of the receipts.
+
+        The nodes of a level hold disjoint rows, so that a level costs its epsilon once. The depth is fixed in advance
+        and empty nodes split like any other. Afterwards the engine's nodes are the leaves.
+        """
+        self.engine.start()
+        self.engine.set_windows(self.split_window)
+        regions = Regions.roots(self.domain, n_trees)
+        features: list[Features] = [np.zeros((n_trees, 0), dtype=np.int32)]
+        masks: list[Masks] = [np.zeros((n_trees, 0, 32), dtype=np.uint8)]
+        for number, paid in enumerate(receipts.levels):
+            if number in receipts.node_windows:
+                counts = self.engine.node_target_counts()
+                windows = release_windows(counts, self.domain.layout, receipts.node_windows[number], self.source)
+                self.engine.set_windows(widened(windows, self.margin, self.domain.layout))
+            level = self.splitter.level(regions, paid, self.source)
+            self._choose(level, len(regions))
+            self.engine.route(level.features, level.masks)
+            regions = regions.children(level.features, level.masks)
+            features.append(level.features.reshape(n_trees, -1))
+            masks.append(level.masks.reshape(n_trees, -1, 32))
+            advance()
+        return Structure(np.concatenate(features, axis=1), np.concatenate(masks, axis=1))
+
+    def _choose(self, level: Level, n_nodes: int) -> None:
+        """Choose the splits of a level from histograms, a chunk at a time."""
+        layout = self.domain.layout
+        if not self.splitter.looks_at_data:
+            level.choose(EmptyHistograms.of(self.domain.n_features, layout), 0, n_nodes, self.threads)
+            return
+        for begin, end in self.engine.chunks():
+            histograms = NodeHistograms(self.engine.histograms(begin, end), layout, begin)
+            level.choose(histograms, begin, end, self.threads)

@@ -120,7 +120,7 @@ def ledger(model: Any) -> Element:
 
 def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
     finite = ledger.total != math.inf
-    groups = list(dict.fromkeys(charge.group for charge in ledger.charges))
+    groups = list(dict.fromkeys(charge.kind for charge in ledger.charges))
     parts = [_budget_chart(ledger, groups, of_what)] if finite else []
     rows: list[Sequence[Child]] = [
         [
@@ -154,12 +154,12 @@ def _budget_chart(ledger: Ledger, groups: list[str], of_what: str) -> Element:
     widths = [float(100 * charge.total / total) for charge in ledger.charges]
     bars = []
     for charge, width, end in zip(ledger.charges, widths, accumulate(widths), strict=True):
-        colour = groups.index(charge.group) % N_COLOURS
+        colour = groups.index(charge.kind) % N_COLOURS
         text = f"{charge.what}: ε = {_number(charge.total)}, {_percent(width / 100)}"
         rectangle = tag("rect", tag("title", text), x=f"{end - width:.4f}%", width=f"{width:.4f}%", height="100%")
         rectangle.set("class", f"fill-{colour}")
         bars.append(rectangle)
-    spent = {g: sum(c.total for c in ledger.charges if c.group == g) for g in groups}
+    spent = {g: sum(c.total for c in ledger.charges if c.kind == g) for g in groups}
     legend = [
         tag(
             "li",

@@ -16,7 +16,13 @@ from diprime.estimators.base import PrivateEstimator, check_choice, check_intege
 from diprime.paper.baselines.branches import Branches
 from diprime.paper.baselines.forest import LEAF, MultiwayForest, Tree
 from diprime.paper.baselines.growth import Records, grow, prune
-from diprime.paper.baselines.recipes import PublishedDecisionForest, PublishedRandomForest, PublishedRegression, Recipe
+from diprime.paper.baselines.recipes import (
+    PublishedDecisionForest,
+    PublishedRandomForest,
+    PublishedRegression,
+    Receipts,
+    Recipe,
+)
 from diprime.privacy.ledger import Accounting, Ledger
 from diprime.privacy.measures import Epsilon, exact_epsilon
 from diprime.privacy.randomness import RandomSource
@@ -101,14 +107,16 @@ class _Baseline(PrivateEstimator):
             )
         make = self._published if settings.as_published else Recipe
         recipe = make(settings.epsilon, settings.n_estimators, depth, domain.n_features, layout)
-        recipe.charge(ledger)
+        receipts = recipe.pay(ledger)
         known = target >= 0
         records = Records(branches.read(rows)[:, known], target[known], layout)
-        trees = self._grow(records, branches, recipe, source)
+        trees = self._grow(records, branches, recipe, receipts, source)
         return MultiwayForest.of_trees(branches, trees, [self._values(tree, domain) for tree in trees])
 
-    def _grow(self, records: Records, branches: Branches, recipe: Recipe, source: RandomSource) -> list[Tree]:
-        return [grow(records, branches.n_branches, recipe, source) for _ in range(recipe.n_trees)]
+    def _grow(
+        self, records: Records, branches: Branches, recipe: Recipe, receipts: Receipts, source: RandomSource
+    ) -> list[Tree]:
+        return [grow(records, branches.n_branches, recipe, receipts, source) for _ in range(recipe.n_trees)]
 
     @abstractmethod
     def _values(self, tree: Tree, domain: Domain) -> npt.NDArray[np.float64]:
@@ -471,11 +479,13 @@ class DPDecisionForestClassifier(_BaselineClassifier):
         check_choice("pruning", self.pruning, (True, False))
         return super()._check_settings(n_features)
 
-    def _grow(self, records: Records, branches: Branches, recipe: Recipe, source: RandomSource) -> list[Tree]:
+    def _grow(
+        self, records: Records, branches: Branches, recipe: Recipe, receipts: Receipts, source: RandomSource
+    ) -> list[Tree]:
         trees: list[Tree] = []
         taken: set[int] = set()
         for _ in range(recipe.n_trees):
-            tree = grow(records, branches.n_branches, recipe, source, taken)
+            tree = grow(records, branches.n_branches, recipe, receipts, source, taken)
             taken |= {int(tree.features[0])} - {LEAF}
             if len(taken) == recipe.n_features:
                 taken.clear()

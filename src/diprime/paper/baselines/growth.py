@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from diprime.domain.target_layout import TargetLayout
 from diprime.paper.baselines.forest import LEAF, Tree
-from diprime.paper.baselines.recipes import MAX_ROWS, Recipe, explained
-from diprime.privacy.mechanisms.selection import ABSENT_COST, Costs, select
+from diprime.paper.baselines.recipes import MAX_ROWS, Receipts, Recipe, explained
+from diprime.privacy.mechanisms.selection import ABSENT_COST, Costs
 from diprime.privacy.randomness import RandomSource
 
 
@@ -79,10 +79,11 @@ def grow(
     records: Records,
     n_branches: npt.NDArray[np.int64],
     recipe: Recipe,
+    receipts: Receipts,
     source: RandomSource,
     closed_to_root: Collection[int] = (),
 ) -> Tree:
-    """Grow one tree; :meth:`Recipe.charge` has paid for it.
+    """Grow one tree.
 
     The nodes of a level hold disjoint records. Which nodes there are and which features are open to them follows from
     released numbers alone, unless the recipe says otherwise: all branches of a split become nodes, empty or not, and
@@ -97,7 +98,7 @@ def grow(
     for level in range(recipe.depth + 1):
         n_nodes = len(used)
         sums = records.sums(node, n_nodes)
-        released = recipe.release(sums, source)
+        released = recipe.release(sums, receipts.sums, source)
         shares.append(recipe.shares(released, parents))
         sizes.append(recipe.sizes(released))
         features.append(np.full(n_nodes, LEAF, dtype=np.int32))
@@ -116,7 +117,7 @@ def grow(
         costs[used] = ABSENT_COST
         if level == 0:
             costs[:, list(closed_to_root)] = ABSENT_COST
-        picks = select("exponential", costs, recipe.table, source.streams(len(inner)))
+        picks = recipe.select(costs, receipts.splits, source)
 
         n_children = n_branches[picks]
         offsets = np.cumsum(n_children) - n_children

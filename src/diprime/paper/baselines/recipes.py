@@ -8,16 +8,17 @@ charges say what that truly costs.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from diprime.domain.target_layout import TargetLayout
-from diprime.privacy.ledger import Charge, Ledger
-from diprime.privacy.measures import Epsilon, share_of
-from diprime.privacy.mechanisms.laplace import discrete_laplace
-from diprime.privacy.mechanisms.selection import Costs
+from diprime.privacy.ledger import Charge, Ledger, Receipt
+from diprime.privacy.measures import Epsilon, PureEpsilon, share_of
+from diprime.privacy.mechanisms.laplace import DISCRETE_LAPLACE, discrete_laplace
+from diprime.privacy.mechanisms.selection import Costs, Selection
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
 from diprime.training.splitting.cost import Cost
@@ -41,6 +42,14 @@ def explained(sums: Sums, layout: TargetLayout, units: int) -> npt.NDArray[np.in
     if layout.units == 1:
         return np.asarray(units // 2 * whole + units // 2 * rest // n[:, 0])
     return np.asarray((whole + rest // n[:, 0]) // (2 * layout.units**2 // units))
+
+
+@dataclass(frozen=True)
+class Receipts:
+    """What pays for the trees of a forest: the sums of their nodes, and their splits."""
+
+    sums: Receipt
+    splits: Receipt
 
 
 class Recipe:
@@ -70,7 +79,7 @@ class Recipe:
         self.n_features, self.layout = n_features, layout
         self.per_query = share_of(epsilon, Fraction(1, n_trees * self._n_shares))
         # A record changes one child of every candidate: its error by 0 to 1, the floor by a unit more or less.
-        cost = Cost.joint(self._per_error, balance=Fraction(0), ends=Fraction(0))
+        cost = Cost.joint(self._per_error, balance=Fraction(0), linear_tail=Fraction(0))
         self.units, self.cost_range = cost.units, cost.range
         self.table = self._make_table()
 
@@ -86,27 +95,32 @@ class Recipe:
     def _make_table(self) -> npt.NDArray[np.uint64]:
         return weight_table(self.per_query, self.cost_range, self.n_features)
 
-    def charge(self, ledger: Ledger) -> None:
-        """Charge the trees of the forest."""
-        ledger.charge(self._charge_of_sums("L1 sensitivity"))
-        ledger.charge(self._charge_of_splits(f"cost range {self.cost_range} in units of 1/{self.units}"))
+    def pay(self, ledger: Ledger) -> Receipts:
+        """Pay for the trees of the forest."""
+        return Receipts(
+            ledger.pay(self._charge_of_sums("L1 sensitivity")),
+            ledger.pay(self._charge_of_splits(f"cost range {self.cost_range} in units of 1/{self.units}")),
+        )
 
-    def _charge_of_sums(self, bound: str, strict: Epsilon | None = None) -> Charge:
+    def _charge_of_sums(self, bound: str, true_cost: Epsilon | None = None) -> Charge:
         times = self.n_trees * (self.depth + 1)
-        bound = f"{bound} {self.layout.units}"
-        return Charge(
-            "sums of nodes", "discrete Laplace", bound, self.per_query, times, COMPOSITION, strict_epsilon=strict
-        )
+        return self._charge("sums of nodes", DISCRETE_LAPLACE, f"{bound} {self.layout.units}", times, true_cost)
 
-    def _charge_of_splits(self, bound: str, strict: Epsilon | None = None) -> Charge:
-        times = self.n_trees * self.depth
-        return Charge(
-            "splits", "exponential mechanism", bound, self.per_query, times, COMPOSITION, strict_epsilon=strict
-        )
+    def _charge_of_splits(self, bound: str, true_cost: Epsilon | None = None) -> Charge:
+        return self._charge("splits", "exponential mechanism", bound, self.n_trees * self.depth, true_cost)
 
-    def release(self, sums: Sums, source: RandomSource) -> Sums:
+    def _charge(self, kind: str, mechanism: str, bound: str, times: int, true_cost: Epsilon | None) -> Charge:
+        strict = None if true_cost is None else PureEpsilon(true_cost)
+        return Charge(kind, mechanism, bound, PureEpsilon(self.per_query), times, COMPOSITION, strict_measure=strict)
+
+    def release(self, sums: Sums, receipt: Receipt, source: RandomSource) -> Sums:
         """Release the sums of the nodes of a level; one record changes one of them, by ``units`` in L1 norm."""
-        return discrete_laplace(sums, self.per_query, self.layout.units, source.streams(len(sums)))
+        return discrete_laplace(sums, receipt, self.layout.units, source.streams(len(sums)))
+
+    def select(self, costs: Costs, receipt: Receipt, source: RandomSource) -> npt.NDArray[np.int64]:
+        """Choose the features that the nodes of a level split on, by the costs of these."""
+        n_nodes = len(costs)
+        return Selection(receipt, self.table, source.streams(n_nodes)).pick(np.arange(n_nodes), costs)
 
     def shares(self, released: Sums, parents: Shares) -> Shares:
         """Return the shares of each node's outputs; a node of which the noise leaves nothing has its parent's."""
@@ -151,11 +165,19 @@ class PublishedRandomForest(Recipe):
     def _make_table(self) -> npt.NDArray[np.uint64]:
         return weight_table(self.per_query, 2 * self.units, self.n_features)
 
-    def charge(self, ledger: Ledger) -> None:
-        """Charge the trees; a share for splits of the last level, which has none, is set aside."""
-        ledger.charge(self._charge_of_sums("L1 sensitivity"))
-        ledger.charge(self._charge_of_splits(f"cost range {2 * self.units} in units of 1/{self.units}"))
-        ledger.charge(Charge("nothing: set aside for splits of leaves", "none", "none", self.per_query, self.n_trees))
+    def pay(self, ledger: Ledger) -> Receipts:
+        """Pay for the trees; a share for splits of the last level, which has none, is set aside."""
+        receipts = Receipts(
+            ledger.pay(self._charge_of_sums("L1 sensitivity")),
+            ledger.pay(self._charge_of_splits(f"cost range {2 * self.units} in units of 1/{self.units}")),
+        )
+        self._set_aside(ledger)
+        return receipts
+
+    def _set_aside(self, ledger: Ledger, true_cost: PureEpsilon | None = None) -> None:
+        measure = PureEpsilon(self.per_query)
+        kind = "nothing: set aside for splits of leaves"
+        ledger.pay(Charge(kind, "none", "none", measure, self.n_trees, strict_measure=true_cost))
 
     def costs(self, scores: npt.NDArray[np.int64], squares: Shares, sums: Sums, released: Sums) -> Costs:
         """Return the mean Gini index of the children, an integer from 0 to ``units``."""
@@ -178,27 +200,21 @@ class PublishedRegression(PublishedRandomForest):
     def _make_table(self) -> npt.NDArray[np.uint64]:
         return weight_table(self._per_error, self.units, self.n_features)
 
-    def charge(self, ledger: Ledger) -> None:
-        """Charge as published, and say what it truly costs."""
-        strict = share_of(self._per_error, Fraction(self.units + 4, self.units))
-        ledger.charge(self._charge_of_sums("true counts released beside sums of sensitivity", math.inf))
-        ledger.charge(self._charge_of_splits(f"cost range {8 * self.units} in units of 1/{self.units}", strict))
-        ledger.charge(
-            Charge(
-                "nothing: set aside for splits of leaves",
-                "none",
-                "none",
-                self.per_query,
-                self.n_trees,
-                strict_epsilon=Fraction(0),
-            )
+    def pay(self, ledger: Ledger) -> Receipts:
+        """Pay as published, and say what it truly costs."""
+        true_cost = share_of(self._per_error, Fraction(self.units + 4, self.units))
+        receipts = Receipts(
+            ledger.pay(self._charge_of_sums("true counts released beside sums of sensitivity", math.inf)),
+            ledger.pay(self._charge_of_splits(f"cost range {8 * self.units} in units of 1/{self.units}", true_cost)),
         )
+        self._set_aside(ledger, PureEpsilon(Fraction(0)))
+        return receipts
 
-    def release(self, sums: Sums, source: RandomSource) -> Sums:
+    def release(self, sums: Sums, receipt: Receipt, source: RandomSource) -> Sums:
         """Add noise to the high sums alone, beside the true counts; where there is no record, draw a mean."""
         units = self.layout.units
         counts = sums.sum(axis=1)
-        high = super().release(np.ascontiguousarray(sums[:, 1:]), source)[:, 0]
+        high = super().release(np.ascontiguousarray(sums[:, 1:]), receipt, source)[:, 0]
         drawn = source.integers(units + 1, len(sums)).astype(np.int64)
         empty = counts == 0
         return np.stack([np.where(empty, units - drawn, counts - high), np.where(empty, drawn, high)], axis=1)
@@ -230,14 +246,16 @@ class PublishedDecisionForest(Recipe):
             return weight_table(math.inf, 1, self.n_features)
         return weight_table(Fraction(1), self._EXPONENT_UNITS, self.n_features)
 
-    def charge(self, ledger: Ledger) -> None:
-        """Charge as published, and say what it truly costs."""
-        ledger.charge(self._charge_of_sums("true zeros released beside counts of sensitivity", math.inf))
-        ledger.charge(self._charge_of_splits("local sensitivity at a noisy size", math.inf))
+    def pay(self, ledger: Ledger) -> Receipts:
+        """Pay as published, and say what it truly costs."""
+        return Receipts(
+            ledger.pay(self._charge_of_sums("true zeros released beside counts of sensitivity", math.inf)),
+            ledger.pay(self._charge_of_splits("local sensitivity at a noisy size", math.inf)),
+        )
 
-    def release(self, sums: Sums, source: RandomSource) -> Sums:
+    def release(self, sums: Sums, receipt: Receipt, source: RandomSource) -> Sums:
         """Add noise to the counts of the classes that are there."""
-        return np.where(sums > 0, super().release(sums, source), 0)
+        return np.where(sums > 0, super().release(sums, receipt, source), 0)
 
     def goes_on(self, sums: Sums, released: Sums) -> npt.NDArray[np.bool_]:
         """Split where there are several classes, and the noise leaves something of them."""

@@ -1,1 +1,10 @@
-"""The mechanisms, each with its proof and its exact distribution beside it."""
+"""The mechanisms, each with its proof (``*.md``) and its exact distribution (``*_pmf``) beside it.
+
+Nothing here knows about trees. Each mechanism states what it assumes of its input. Everything it releases is paid for
+by a :class:`~diprime.privacy.ledger.Receipt`.
+
+* :mod:`~diprime.privacy.mechanisms.weights`: the weight of a candidate in a selection.
+* :mod:`~diprime.privacy.mechanisms.selection`: the exponential mechanism and permute-and-flip.
+* :mod:`~diprime.privacy.mechanisms.subsets`: the exponential mechanism over all splits of categories.
+* :mod:`~diprime.privacy.mechanisms.laplace`: discrete Laplace noise on sums.
+"""

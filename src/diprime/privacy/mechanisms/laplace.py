@@ -1,4 +1,7 @@
-"""The discrete Laplace mechanism."""
+"""The discrete Laplace mechanism: integer noise on integer sums.
+
+laplace.md, beside this file, has the proof.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.kernels import sampling
+from diprime.privacy.ledger import Receipt
 from diprime.privacy.measures import Epsilon
 from diprime.privacy.mechanisms.weights import exp_upper
 from diprime.privacy.randomness import Streams
 
-# Noise that reaches 2^42 is told from no other: what is released is clamped at 2^41, and true values stay below 2^38,
-# so the clamped result is the same as if the sampler had gone on. Clamping a released value is post-processing.
+DISCRETE_LAPLACE = "discrete Laplace"
+
+# The sampler stops at noise of 2^42. Releases are clamped at 2^41 and true values stay below 2^38, so the clamped
+# result is the same as if the sampler had gone on. Clamping a released value is post-processing.
 _SATURATED = 1 << 42
-
-
 _MAX_RELEASED = 1 << 41
 _MAX_WHOLES_PRODUCT = 1 << 62
 _EPSILON_BITS = 20
@@ -50,14 +54,33 @@ def laplace_variance(epsilon: Epsilon, sensitivity: int) -> float:
 
 
 def discrete_laplace(
-    values: npt.NDArray[np.int64], epsilon: Epsilon, sensitivity: int, streams: Streams
+    values: npt.NDArray[np.int64], receipt: Receipt, sensitivity: int, streams: Streams, times: int = 1
 ) -> npt.NDArray[np.int64]:
-    """Add discrete Laplace noise of scale sensitivity/epsilon to every value, row i with stream i.
+    """Release values with discrete Laplace noise of scale sensitivity/epsilon, by the epsilon that was paid.
 
     If one record changes the values by at most ``sensitivity`` in L1 norm, the result is epsilon-DP: Pr[x] is
     proportional to e^(-|x|·epsilon/sensitivity), coordinate by coordinate. The sampler is exact (Canonne, Kamath and
     Steinke 2020). At epsilon = inf nothing is added.
+
+    Parameters
+    ----------
+    values : array of shape (n, m)
+        The true values.
+    receipt : Receipt
+        What pays.
+    sensitivity : int
+        How much one record changes the values, at most, in L1 norm.
+    streams : array of shape (n, STREAM_WORDS)
+        The random bits of each row.
+    times : int, default=1
+        How many of the releases that were paid for this is; a record may change the values so many times.
+
+    Returns
+    -------
+    released : array of shape (n, m)
+        The values with noise, clamped at 2^41.
     """
+    epsilon = receipt.use(DISCRETE_LAPLACE, times).epsilon
     if epsilon == math.inf:
         return np.array(values)
     numerator, denominator = laplace_scale(Fraction(epsilon), sensitivity)

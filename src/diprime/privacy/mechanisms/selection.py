@@ -1,62 +1,116 @@
-"""Private selection: the exponential mechanism and permute-and-flip."""
+"""Private selection: the exponential mechanism and permute-and-flip, in integers.
+
+selection.md, beside this file, has the proofs. Each mechanism has its exact distribution here (``*_pmf``), in
+fractions, so that a test computes the privacy loss of neighbouring inputs instead of estimating it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from diprime.kernels import sampling
-from diprime.privacy.mechanisms.weights import Weights
+from diprime.privacy.ledger import Receipt, UnpaidReleaseError
+from diprime.privacy.mechanisms.weights import Weights, weight_table
 from diprime.privacy.randomness import Streams
 
-Rule = Literal["exponential", "permute-and-flip"]
+Rule = Literal["exponential mechanism", "permute-and-flip"]
 Costs = npt.NDArray[np.int64]
+
 ABSENT_COST = 1 << 62  # the cost of a slot that holds no candidate
 
 
-def select(
-    rule: Rule,
-    costs: Costs,
-    table: Weights,
-    streams: Streams,
-    twice: npt.NDArray[np.uint8] | None = None,
-) -> npt.NDArray[np.int64]:
-    """Pick one candidate from each row of costs, row i with stream i; -1 where a row holds none.
+class Selection:
+    """Selections that were paid for: one from each of several sets of candidates, over disjoint records.
 
-    Where ``twice[i, block]`` is set, the second half of a block of row i has the costs of the first and may be left
-    unwritten: the same candidates, read once.
+    If adding one record changes every cost of its set by an amount in an interval of length ``cost_range``, all picks
+    together cost what the receipt says. Every set is picked from once.
 
-    If adding one record changes every cost of a row by an amount in an interval of length ``cost_range``, the pick is
-    epsilon-DP for the pair that made the table, for either rule. Slots of cost ``ABSENT_COST`` are no candidates; which
-    ones are must not depend on private data.
-
-    *Exponential mechanism*: Pr[s] = W[c(s) - m]/total, m the least cost. Let δ(s) be the change of c(s), and δ* that
-    of m; both lie in one interval of length R. The index of s moves by δ(s) - δ*, so its weight, and with it
-    the total, changes by a factor in an interval [x, y] with y/x = e^epsilon. The quotient of two such factors
-    is at most e^epsilon.
-
-    *Permute-and-flip*: with uniform arrival times Pr[r] = p(r)·∫(0,1) Π_{s≠r} (1 - t·p(s)) dt, p(s) = W[c(s) - m]/W[0].
-    New p / old p lies in [1/A, B] with A, B >= 1 and A·B = e^epsilon. So Pr'[r] <= B·p(r)·∫(0,1) Π (1 - t·p(s)/A) dt =
-    A·B·p(r)·∫(0,1/A) Π (1 - u·p(s)) du <= e^epsilon·Pr[r].
+    Parameters
+    ----------
+    receipt : Receipt
+        What pays. Its charge names the mechanism.
+    table : array
+        The weight of a candidate whose cost is k above the least.
+    streams : array of shape (n_sets, STREAM_WORDS)
+        The random bits of each set.
+    times : int, default=1
+        How many of the releases that were paid for these selections are: how many sets one record can be part of.
     """
-    picks = np.empty(len(costs), dtype=np.int64)
-    if rule == "exponential":
-        if twice is None:
-            twice = np.zeros((len(costs), 1), dtype=np.uint8)
-        sums = np.empty(twice.shape[1], dtype=np.uint64)
-        sampling.exponential(costs, twice, table, streams, sums, picks)
-    else:
-        if twice is not None:
-            half = costs.shape[1] // twice.shape[1] // 2
-            blocks = costs.reshape(*twice.shape, 2 * half)
-            blocks[twice > 0, half:] = blocks[twice > 0, :half]
-        order = np.empty(costs.shape[1], dtype=np.int64)
-        sampling.permute_and_flip(costs, table, streams, order, picks)
-    return picks
+
+    def __init__(self, receipt: Receipt, table: Weights, streams: Streams, times: int = 1) -> None:
+        rule = receipt.charge.mechanism
+        if rule not in get_args(Rule):
+            raise UnpaidReleaseError(f"{receipt.charge.what} were charged as released by {rule}, not by a selection.")
+        receipt.use(rule, times)
+        self._set_up(rule, table, streams)
+
+    def _set_up(self, rule: str, table: Weights, streams: Streams) -> None:
+        self._rule = rule
+        self._streams = streams
+        self._picked = np.zeros(len(streams), dtype=np.bool_)
+        self.table = table
+
+    @classmethod
+    def calibrated(
+        cls, receipt: Receipt, streams: Streams, *, cost_range: int, n_candidates: int, times: int = 1
+    ) -> Selection:
+        """Return selections whose weights follow from what was paid: e^(-epsilon/cost_range) for each unit of cost."""
+        return cls(receipt, weight_table(receipt.charge.epsilon, cost_range, n_candidates), streams, times)
+
+    @classmethod
+    def uniform(cls, streams: Streams, n_candidates: int) -> Selection:
+        """Return selections in which all candidates weigh the same: they look at no cost, so nobody pays for them."""
+        selection = cls.__new__(cls)
+        selection._set_up("exponential mechanism", weight_table(Fraction(0), 1, n_candidates), streams)
+        return selection
+
+    def take_streams(self, sets: npt.NDArray[np.int64]) -> Streams:
+        """Return the random bits of some sets, for one pick from each; refuse a second one."""
+        if self._picked[sets].any():
+            raise UnpaidReleaseError("A selection that was paid for once is to be made twice.")
+        self._picked[sets] = True
+        return self._streams[sets]
+
+    def pick(
+        self, sets: npt.NDArray[np.int64], costs: Costs, mirrored: npt.NDArray[np.uint8] | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Pick one candidate from each of some sets.
+
+        Parameters
+        ----------
+        sets : array of shape (n,)
+            The places of the sets among those of the selection.
+        costs : array of shape (n, n_slots)
+            The costs of their candidates. Slots of cost ``ABSENT_COST`` hold none; which ones must not depend on
+            private data.
+        mirrored : array of shape (n, n_blocks), optional
+            Where it is set, the second half of a block of slots has the costs of the first and need not be written.
+
+        Returns
+        -------
+        picks : array of shape (n,)
+            The slots picked; -1 where a row holds no candidate.
+        """
+        streams = self.take_streams(sets)
+        picks = np.empty(len(costs), dtype=np.int64)
+        if self._rule == "exponential mechanism":
+            if mirrored is None:
+                mirrored = np.zeros((len(costs), 1), dtype=np.uint8)
+            sums = np.empty(mirrored.shape[1], dtype=np.uint64)
+            sampling.exponential(costs, mirrored, self.table, streams, sums, picks)
+        else:
+            if mirrored is not None:
+                half = costs.shape[1] // mirrored.shape[1] // 2
+                blocks = costs.reshape(*mirrored.shape, 2 * half)
+                blocks[mirrored > 0, half:] = blocks[mirrored > 0, :half]
+            order = np.empty(costs.shape[1], dtype=np.int64)
+            sampling.permute_and_flip(costs, self.table, streams, order, picks)
+        return picks
 
 
 def _weights(costs: Sequence[int], table: Weights) -> list[int]:

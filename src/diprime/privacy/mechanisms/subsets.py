@@ -1,4 +1,8 @@
-"""Private choice of a balanced split of categories, out of all splits there are."""
+"""Private choice of a balanced split of categories, out of all the splits there are.
+
+The candidates are too many to list, so that :class:`~diprime.privacy.mechanisms.selection.Selection` cannot weigh them
+one by one. Their costs depend on few numbers, by which they are counted and drawn, exactly. selection.md has the proof.
+"""
 
 from __future__ import annotations
 
@@ -6,71 +10,101 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
-from diprime.privacy.mechanisms.selection import exponential_pmf
+from diprime.privacy.mechanisms.selection import Selection, exponential_pmf
 from diprime.privacy.mechanisms.weights import Weights
 from diprime.privacy.randomness import big_integer_below
 
 
-def subset_median(counts: Sequence[int], table: Weights, stream: npt.NDArray[np.uint32]) -> list[bool]:
+class _SplitCounts:
+    """How many splits of categories have how many records on their right side.
+
+    The recursion of the knapsack problem counts them: ``ways[j]`` packs, ``size`` bytes each, how many subsets of the
+    first j categories hold 0, 1, 2, … records.
+    """
+
+    def __init__(self, counts: Sequence[int]) -> None:
+        self.counts = counts
+        self.total = sum(counts)
+        self.size = (len(counts) + 8) // 8  # bytes that hold any number of subsets
+        self.ways = [1]
+        for count in counts:
+            self.ways.append(self.ways[-1] + (self.ways[-1] << (8 * self.size * count)))
+        self._packed = self.ways[-1].to_bytes(self.size * (self.total + 1), "little")
+
+    def with_records(self, records: int) -> int:
+        """Return the number of splits with so many records on the right; the empty and the full set are no splits."""
+        subsets = int.from_bytes(self._packed[self.size * records : self.size * (records + 1)], "little")
+        return subsets - (records == 0) - (records == self.total)
+
+    def right_sides(self, cost: int) -> list[int]:
+        """Return the numbers of records on the right that have this cost."""
+        return [(self.total + cost) // 2, (self.total - cost) // 2] if cost else [self.total // 2]
+
+    def of_cost(self, cost: int) -> int:
+        """Return the number of splits of this cost."""
+        return sum(self.with_records(records) for records in self.right_sides(cost))
+
+    def split(self, cost: int, index: int) -> list[bool]:
+        """Return one of the splits of this cost, by its place among them: whether each category is on the right."""
+        records = self.right_sides(cost)[0]
+        if index >= self.with_records(records):
+            index -= self.with_records(records)
+            records = self.right_sides(cost)[1]
+        index += records == 0  # in the order of this walk, the empty set comes first and the full set last
+        right = [False] * len(self.counts)
+        for j in range(len(self.counts), 0, -1):
+            without = (self.ways[j - 1] >> (8 * self.size * records)) & ((1 << (8 * self.size)) - 1)
+            if index >= without:
+                index -= without
+                records -= self.counts[j - 1]
+                right[j - 1] = True
+        return right
+
+
+def subset_median(selection: Selection, place: int, counts: Sequence[int]) -> list[bool]:
     """Draw a split of categories into two non-empty sides by the exponential mechanism, cost |n_C - n_notC|.
 
-    All 2^k - 2 ordered splits of k >= 2 categories are candidates. The cost depends on a split through the number of
-    records on its right side alone, so the splits are counted by that number with the recursion of the knapsack
-    problem, the cost is drawn, and then one of its splits by walking the recursion back. Adding a record changes
-    every cost by one, up or down: the range is 2. Returns whether each category is on the right.
+    All 2^k - 2 ordered splits of k >= 2 categories are candidates. Adding a record changes every cost by one, up or
+    down: the range is 2.
+
+    Parameters
+    ----------
+    selection : Selection
+        What pays, and weighs costs.
+    place : int
+        The set of candidates, among those of the selection, that these splits are.
+    counts : sequence of int
+        The number of records of each category.
+
+    Returns
+    -------
+    right : list of bool
+        Whether each category is on the right.
     """
-    k, total = len(counts), sum(counts)
-    size = (k + 8) // 8  # bytes that hold any number of subsets
-    # ways[j] packs, size bytes each, how many subsets of the first j categories hold 0, 1, 2, … records.
-    ways = [1]
-    for count in counts:
-        ways.append(ways[-1] + (ways[-1] << (8 * size * count)))
-    packed = ways[-1].to_bytes(size * (total + 1), "little")
-
-    def n_splits(records: int) -> int:
-        subsets = int.from_bytes(packed[size * records : size * (records + 1)], "little")
-        return subsets - (records == 0) - (records == total)  # the empty and the full set are no splits
-
-    def sides(cost: int) -> list[int]:
-        return [(total + cost) // 2, (total - cost) // 2] if cost else [total // 2]
-
-    def n_of_cost(cost: int) -> int:
-        return sum(n_splits(records) for records in sides(cost))
-
+    (stream,) = selection.take_streams(np.array([place]))
+    table = selection.table
+    splits = _SplitCounts(counts)
+    total = splits.total
     # Costs have the parity of the total. Those from the table's end on weigh the same: they are told apart only when
     # one of them is drawn.
-    least = next(cost for cost in range(total % 2, total + 1, 2) if n_of_cost(cost))
+    least = next(cost for cost in range(total % 2, total + 1, 2) if splits.of_cost(cost))
     inner = range(least, min(total + 1, least + len(table) - 1), 2)
-    splits = [n_of_cost(cost) for cost in inner]
-    weights = [n * int(table[cost - least]) for n, cost in zip(splits, inner, strict=True)]
-    n_outer = (1 << k) - 2 - sum(splits)
+    numbers = [splits.of_cost(cost) for cost in inner]
+    weights = [n * int(table[cost - least]) for n, cost in zip(numbers, inner, strict=True)]
+    n_outer = (1 << len(counts)) - 2 - sum(numbers)
     draw = big_integer_below(stream, sum(weights) + n_outer * int(table[-1]))
     if draw < sum(weights):
         at = 0
         while draw >= weights[at]:
             draw -= weights[at]
             at += 1
-        cost, draw = inner[at], draw % splits[at]
-    else:
-        cost, draw = least + 2 * len(inner), (draw - sum(weights)) % n_outer
-        while draw >= n_of_cost(cost):
-            draw -= n_of_cost(cost)
-            cost += 2
-    records = sides(cost)[0]
-    if draw >= n_splits(records):
-        draw -= n_splits(records)
-        records = sides(cost)[1]
-    draw += records == 0  # in the order of the walk below, the empty set comes first and the full set last
-    right = [False] * k
-    for j in range(k, 0, -1):
-        without = (ways[j - 1] >> (8 * size * records)) & ((1 << (8 * size)) - 1)
-        if draw >= without:
-            draw -= without
-            records -= counts[j - 1]
-            right[j - 1] = True
-    return right
+        return splits.split(inner[at], draw % numbers[at])
+    cost, index = least + 2 * len(inner), (draw - sum(weights)) % n_outer
+    while index >= splits.of_cost(cost):
+        index -= splits.of_cost(cost)
+        cost += 2
+    return splits.split(cost, index)
 
 
 def subset_median_pmf(counts: Sequence[int], table: Weights) -> dict[tuple[bool, ...], Fraction]:

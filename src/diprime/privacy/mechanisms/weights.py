@@ -1,4 +1,7 @@
-"""Integer weight tables: what a selection weighs a candidate by, from its cost."""
+"""Integer weight tables: the weight of a candidate in a selection, by its cost.
+
+weights.md, beside this file, has the proof of what selections rely on.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from diprime.kernels import sampling
 from diprime.privacy.measures import Epsilon
 
 Weights = npt.NDArray[np.uint64]
+
 MAX_WEIGHT_BITS = 46
 MAX_TABLE_LENGTH = 1 << 20
 _FACTOR_BITS = 60
@@ -36,7 +40,7 @@ def weight_table(epsilon: Epsilon, cost_range: int, n_candidates: int) -> Weight
     Hence e^(-j·epsilon/cost_range) <= W[k+j]/W[k] <= 1 for all k and j, which is all that the proofs of privacy use.
     The last entry stands for all that follow, so the inequality also holds past the end, wherever the table is cut.
     W[0] is small enough for the weights of all candidates to add up below 2^63. At epsilon = inf only the least cost
-    has weight.
+    has weight; at epsilon = 0 all costs weigh the same.
 
     Examples
     --------

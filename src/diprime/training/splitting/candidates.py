@@ -7,27 +7,33 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from diprime.domain import Domain
 from diprime.domain.codes import MISSING, N_CODES, OTHER
-from diprime.domain.domain import Domain
-from diprime.domain.target_layout import Bins, TargetLayout
 from diprime.kernels import scoring
 from diprime.model.masks import Masks, threshold_mask
 from diprime.model.regions import Regions
 from diprime.privacy.mechanisms.selection import ABSENT_COST
 from diprime.privacy.randomness import RandomSource
 from diprime.training.splitting.cost import Cost
+from diprime.training.splitting.histograms import NodeHistograms
 
-ALL_SUBSETS_UP_TO = 8
-N_RANDOM_SUBSETS = 254
-BATCH_BYTES = 1 << 20
+MAX_LEVELS_OF_ALL_SPLITS = 8
+N_RANDOM_SPLITS = 254
 
 
 @dataclass(frozen=True)
 class CategoricalCandidates:
     """The public candidate splits of the categorical features, drawn without looking at data.
 
-    A feature with up to eight levels has all its splits; one with more has each level against the rest, and a fixed
-    number of random ones.
+    A feature with up to eight levels has all its splits. One with more has each level against the rest, and a fixed
+    number of random splits.
+
+    Attributes
+    ----------
+    masks : array of shape (n_splits, 32)
+        The splits of all features, one feature after the other.
+    starts, sizes : arrays of shape (n_features,)
+        Where the splits of a feature begin, and how many there are.
     """
 
     masks: Masks
@@ -36,16 +42,16 @@ class CategoricalCandidates:
 
     @classmethod
     def draw(cls, domain: Domain, source: RandomSource) -> CategoricalCandidates:
-        """Draw the families of a fit."""
+        """Draw the candidates of a fit."""
         masks, sizes = [np.zeros((0, N_CODES), dtype=np.uint8)], np.zeros(domain.n_features, dtype=np.int64)
         for feature in np.flatnonzero(domain.is_categorical):
             codes = np.array([*range(domain.n_codes[feature]), OTHER, MISSING])
-            if len(codes) <= ALL_SUBSETS_UP_TO + 2:
-                # The first level stays left: a split and its mirror image are the same.
+            if len(codes) <= MAX_LEVELS_OF_ALL_SPLITS + 2:
+                # The first level stays left: a split and its mirror image are the same split.
                 numbers = np.arange(1, 1 << (len(codes) - 1), dtype=np.int64)[:, None]
                 sides = (numbers << 1 >> np.arange(len(codes))) & 1
             else:
-                random = source.integers(2, N_RANDOM_SUBSETS * len(codes)).reshape(N_RANDOM_SUBSETS, len(codes))
+                random = source.integers(2, N_RANDOM_SPLITS * len(codes)).reshape(N_RANDOM_SPLITS, len(codes))
                 sides = np.concatenate([np.eye(len(codes), dtype=np.int64), random.astype(np.int64)])
             bits = np.zeros((len(sides), N_CODES), dtype=np.uint8)
             bits[:, codes] = sides
@@ -68,66 +74,67 @@ def draw_features(regions: Regions, k: int, source: RandomSource) -> npt.NDArray
     return np.where(np.take_along_axis(splittable, chosen, axis=1), chosen, -1)
 
 
-class _Candidates:
-    """The candidate splits of features at nodes, a row of slots for each pair of the two.
+class Candidates:
+    """The candidate splits of pairs of a node and a feature, a row of slots for each pair.
 
-    Slots of a numeric feature: threshold t with the missing values left, and in the second half with the missing values
-    right (see kernels/scoring.py). Slots of a categorical feature: its family.
+    Slots of a numeric feature hold threshold t with missing values left, and in the second half with missing values
+    right (see kernels/scoring.py). Slots of a categorical feature hold its listed splits.
+
+    Attributes
+    ----------
+    per_node : int
+        The number of features of each node.
+    nodes, features : arrays of shape (n_pairs,)
+        The node and the feature of each pair; feature -1 stands for none.
+    kind : array of shape (n_pairs,)
+        0 for a numeric feature, 1 for a categorical one, -1 for none.
+    n_slots : int
+        The number of slots of a row.
     """
 
     def __init__(
-        self,
-        domain: Domain,
-        layout: TargetLayout,
-        families: CategoricalCandidates,
-        regions: Regions,
-        chosen: npt.NDArray[np.int64],
+        self, domain: Domain, categories: CategoricalCandidates, regions: Regions, chosen: npt.NDArray[np.int64]
     ) -> None:
-        self.layout = layout
-        self.families = families
+        self.categories = categories
         self.regions = regions
         self.per_node = chosen.shape[1]
         self.features = chosen.ravel()
         self.nodes = np.repeat(np.arange(len(chosen)), self.per_node)
         n_cells = domain.n_codes[~domain.is_categorical].tolist()
-        self.half = max([1, *n_cells, *(-(-families.sizes // 2)).tolist()])
+        self.half = max([1, *n_cells, *(-(-categories.sizes // 2)).tolist()])
         self.n_slots = 2 * self.half
         self.kind = np.where(self.features < 0, -1, domain.is_categorical[self.features])
 
     def costs(
-        self, bins: Bins, begin: int, end: int, first_node: int, cost: Cost, *, families: bool = True
+        self, histograms: NodeHistograms, begin: int, end: int, cost: Cost, *, categories: bool = True
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """Return the costs of the pairs from ``begin`` to ``end``, and which have a first half of slots to count twice.
+        """Return the costs of the pairs from ``begin`` to ``end``, and whose second half of slots mirrors the first.
 
-        Row 0 of bins is node ``first_node``; where bins has one row only, it serves every node. Without ``families``
-        categorical features have no candidates.
+        Without ``categories``, categorical features have no candidates.
         """
         costs = np.empty((end - begin, self.n_slots), dtype=np.int64)
-        twice = np.zeros(end - begin, dtype=np.uint8)
+        mirrored = np.zeros(end - begin, dtype=np.uint8)
         kind = self.kind[begin:end]
-        costs[kind < 0 if families else kind != 0] = ABSENT_COST
-        arguments = cost.kernel_arguments(self.layout)
-        for is_categorical in (0, 1):
-            rows = np.flatnonzero(kind == is_categorical)
-            if not len(rows) or (is_categorical and not families):
-                continue
-            nodes, features = self.nodes[begin + rows], self.features[begin + rows]
-            here = np.minimum(nodes - first_node, len(bins) - 1)
-            if is_categorical:
-                allowed = self.regions.allowed[nodes, self.regions.categorical_index[features]]
-                starts, sizes = self.families.starts[features], self.families.sizes[features]
-                scoring.family_costs(
-                    bins, here, features, starts, sizes, self.families.masks, allowed, rows, *arguments, costs
-                )
-            else:
-                low, high, missing = (
-                    a[nodes, features] for a in (self.regions.low, self.regions.high, self.regions.missing)
-                )
-                counts, sums = np.empty(N_CODES, dtype=np.int64), np.empty((3, N_CODES))
-                scoring.numeric_costs(
-                    bins, here, features, low, high, missing, rows, *arguments, counts, sums, twice, costs
-                )
-        return costs, twice
+        costs[kind < 0 if categories else kind != 0] = ABSENT_COST
+        rule, view = cost.rule(histograms.layout), histograms.view
+        numeric = np.flatnonzero(kind == 0)
+        if len(numeric):
+            nodes, features = self.nodes[begin + numeric], self.features[begin + numeric]
+            regions = self.regions
+            low, high, missing = (a[nodes, features] for a in (regions.low, regions.high, regions.missing))
+            rows = histograms.rows(nodes)
+            counts, sums = np.empty(N_CODES, dtype=np.int64), np.empty((3, N_CODES))
+            scoring.numeric_costs(
+                rule, view, rows, features, low, high, missing, numeric, counts, sums, mirrored, costs
+            )
+        categorical = np.flatnonzero(kind == 1)
+        if len(categorical) and categories:
+            nodes, features = self.nodes[begin + categorical], self.features[begin + categorical]
+            allowed = self.regions.allowed[nodes, self.regions.categorical_index[features]]
+            starts, sizes = self.categories.starts[features], self.categories.sizes[features]
+            rows, masks = histograms.rows(nodes), self.categories.masks
+            scoring.family_costs(rule, view, rows, features, starts, sizes, masks, allowed, categorical, costs)
+        return costs, mirrored
 
     def masks(self, pairs: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> Masks:
         """Return the masks of chosen slots."""
@@ -136,5 +143,5 @@ class _Candidates:
         numeric, categorical = self.kind[pairs] == 0, self.kind[pairs] == 1
         missing_right, threshold = np.divmod(slots[numeric], self.half)
         masks[numeric] = threshold_mask(threshold, missing_right > 0)
-        masks[categorical] = self.families.masks[self.families.starts[features[categorical]] + slots[categorical]]
+        masks[categorical] = self.categories.masks[self.categories.starts[features[categorical]] + slots[categorical]]
         return masks

@@ -1,0 +1,84 @@
+"""Accounting as the DiPriMe paper publishes it, for comparison with its numbers only: it is not private.
+
+docs/privacy.md, section 7, says where it fails.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime._util.threads import Threads
+from diprime.domain.target_layout import TargetLayout
+from diprime.engines.assignment import TreeAssignment, Trees
+from diprime.privacy.ledger import Accounting
+from diprime.privacy.measures import Epsilon, PureEpsilon
+from diprime.privacy.randomness import RandomSource, permutation
+from diprime.training.estimates import LeafSums, to_simplex
+from diprime.training.policy import AccountingPolicy
+from diprime.training.splitting.cost import MAX_UNITS
+
+
+class EqualParts:
+    """A permutation of the rows is cut into equal parts: a removed row moves others across the borders.
+
+    Attributes
+    ----------
+    n_trees : int
+        How many parts there are.
+    """
+
+    def __init__(self, n_trees: int) -> None:
+        self.n_trees = n_trees
+
+    def draw(self, n_rows: int, source: RandomSource, threads: Threads) -> Trees:
+        """Return the tree of each row."""
+        if self.n_trees == 1:
+            return np.zeros(n_rows, dtype=np.uint16)
+        return (permutation(source.streams(1)[0], n_rows) % self.n_trees).astype(np.uint16)
+
+
+class PublishedAccounting(AccountingPolicy):
+    """The paper's accounting: a node's medians are charged as one, and leaves of numbers show their true counts."""
+
+    name: Accounting = "paper"
+
+    def assignment(self, n_trees: int) -> TreeAssignment:
+        """Return how rows are assigned to trees."""
+        return EqualParts(n_trees)
+
+    def n_charged_medians(self, n_medians: int) -> int:
+        """Return one: the paper charges K medians of the same records as one."""
+        return 1
+
+    def quality_range(self, true_range: int) -> int:
+        """Return the range of the published sensitivity 4B²/N with B = 1, in the finest units."""
+        return 8 * MAX_UNITS
+
+    def true_cost(self, epsilon: Epsilon) -> PureEpsilon | None:
+        """Return what a release truly costs."""
+        return PureEpsilon(epsilon)
+
+    def leaf_bound(self, layout: TargetLayout) -> tuple[str, PureEpsilon | None]:
+        """Return the bound of the leaves; nothing bounds the cost of true counts beside the sums of numbers."""
+        if layout.units == 1:
+            return super().leaf_bound(layout)
+        return f"L1 sensitivity {layout.units}, true counts released beside the sums", PureEpsilon(math.inf)
+
+    def released_leaves(
+        self, true: npt.NDArray[np.int64], noisy: npt.NDArray[np.int64], layout: TargetLayout
+    ) -> npt.NDArray[np.int64]:
+        """Return noisy class counts; for numbers, noise on the sums alone and the true counts beside them."""
+        if layout.units == 1:
+            return noisy
+        return np.stack([true.sum(axis=-1) - noisy[..., 1], noisy[..., 1]], axis=-1)
+
+    def leaf_means(self, leaves: LeafSums, layout: TargetLayout) -> npt.NDArray[np.float64]:
+        """Return noisy sums over counts, clamped; uniform where nothing is left."""
+        counts = leaves.counts[..., None]
+        return to_simplex(np.divide(leaves.sums, counts, out=np.zeros_like(leaves.sums), where=counts > 0))
+
+
+PUBLISHED = PublishedAccounting()

@@ -1,0 +1,34 @@
+"""The checked parameters of a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from diprime.privacy.ledger import Accounting
+from diprime.privacy.measures import Epsilon
+from diprime.training.policy import AccountingPolicy
+
+Method = Literal["joint", "diprime", "diprime-exp", "diprime-flip", "random"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked parameters of a fit; None stands for "auto"."""
+
+    epsilon: Epsilon
+    method: Method
+    n_estimators: int | None
+    max_depth: int | None
+    max_features: int
+    split_share: Fraction | None
+    balance: Fraction | None
+    partition: bool
+    policy: AccountingPolicy
+    verbose: bool
+
+    @property
+    def accounting(self) -> Accounting:
+        """The accounting that the ledger states."""
+        return self.policy.name
