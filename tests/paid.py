@@ -1,0 +1,36 @@
+"""Receipts for tests of single releases, and mechanisms that pay for themselves with them."""
+
+import math
+
+import numpy as np
+
+from diprime.privacy.ledger import Charge, Ledger
+from diprime.privacy.measures import PureEpsilon
+from diprime.privacy.mechanisms import laplace, subsets
+from diprime.privacy.mechanisms.selection import Selection
+
+
+def receipt(mechanism, epsilon=1, times=1):
+    """Return the receipt of a charge that a ledger of its own has room for."""
+    return Ledger(math.inf).pay(Charge("a release", mechanism, "a bound", PureEpsilon(epsilon), times))
+
+
+def pay(charge):
+    """Return the receipt of a given charge."""
+    return Ledger(math.inf).pay(charge)
+
+
+def select(rule, costs, table, streams, mirrored=None):
+    """Pick from every row of costs, row i with stream i, by a table of weights."""
+    return Selection(receipt(rule), table, streams).pick(np.arange(len(costs)), costs, mirrored)
+
+
+def subset_median(counts, table, stream):
+    """Draw a split of categories by a table of weights."""
+    selection = Selection(receipt("exponential mechanism"), table, stream[None, :])
+    return subsets.subset_median(selection, 0, counts)
+
+
+def discrete_laplace(values, epsilon, sensitivity, streams):
+    """Add noise of scale sensitivity/epsilon."""
+    return laplace.discrete_laplace(values, receipt(laplace.DISCRETE_LAPLACE, epsilon), sensitivity, streams)
