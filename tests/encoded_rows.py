@@ -1,6 +1,9 @@
 """Codes that a test has made itself, as the rows that engines and forests read."""
 
-from diprime.engines.local import LocalHistograms
+import numpy as np
+
+from diprime.engines.local import LocalEngine
+from diprime.privacy.randomness import RandomSource
 
 
 class EncodedRows:
@@ -14,5 +17,20 @@ class EncodedRows:
         out[:] = self.codes[start:stop]
 
 
-def local_histograms(codes, *rest):
-    return LocalHistograms(EncodedRows(codes), *rest)
+class FixedAssignment:
+    """Trees that a test has chosen for the rows."""
+
+    def __init__(self, trees, n_trees):
+        self.trees = trees
+        self.n_trees = n_trees
+
+    def draw(self, n_rows, source, threads):
+        assert n_rows == len(self.trees)
+        return self.trees
+
+
+def local_engine(codes, target, trees, n_trees, layout, threads, kind=LocalEngine):
+    """Return an engine whose rows are at the roots of trees that the test has chosen."""
+    engine = kind(EncodedRows(codes), target, layout, threads)
+    engine.assign_trees(FixedAssignment(np.asarray(trees, dtype=np.uint16), n_trees), RandomSource(0))
+    return engine
