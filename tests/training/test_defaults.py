@@ -12,8 +12,6 @@ from diprime.training import defaults
 
 ROWS = [-(10**6), -1, 0, 1, 50, 1000, 10**4, 10**5, 10**6, 10**8]
 EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(10), Fraction(10**6), math.inf]
-
-
 METHODS = ["joint", "diprime", "diprime-exp", "diprime-flip", "random"]
 
 
@@ -89,19 +87,23 @@ counts = st.lists(st.integers(-(10**4), 10**7), min_size=1, max_size=30)
 
 
 @given(counts, st.sampled_from(EPSILONS))
-def test_the_ends_are_what_the_cost_allows_whatever_noise_does_to_the_counts(class_counts, epsilon):
-    ends = defaults.ends(class_counts, epsilon)
-    assert isinstance(ends, Fraction)
-    assert 64 * ends == int(64 * ends)
-    assert 0 <= ends <= defaults.MAX_LINEAR_TAIL < Fraction(1, 2)
+def test_the_linear_tail_is_what_the_cost_allows_whatever_noise_does_to_the_counts(class_counts, epsilon):
+    tail = defaults.linear_tail(class_counts, epsilon)
+    assert isinstance(tail, Fraction)
+    assert 64 * tail == int(64 * tail)
+    assert 0 <= tail <= defaults.MAX_LINEAR_TAIL < Fraction(1, 2)
     total = sum(class_counts)
     if min(class_counts) <= 0 or len(class_counts) == 1 or epsilon == math.inf:
-        assert ends == 0
+        assert tail == 0
     else:
-        assert ends <= Fraction(min(class_counts), total) / 2, "a node like the root is not blind to any class"
+        assert tail <= Fraction(min(class_counts), total) / 2, "a node like the root is not blind to any class"
         most = defaults.MAX_LINEAR_TAIL * min(1, defaults.MAX_EPSILON / epsilon)
-        assert ends <= most
-        assert ends + Fraction(1, 64) > min(most, Fraction(min(class_counts), total) / 2)
+        assert tail <= most
+        assert tail + Fraction(1, 64) > min(most, Fraction(min(class_counts), total) / 2)
+
+
+def test_where_no_counts_are_released_the_impurity_has_no_linear_tail():
+    assert {defaults.linear_tail([], epsilon) for epsilon in EPSILONS} == {0}
 
 
 def test_windows_are_widened_with_epsilon_and_those_of_leaves_more():
@@ -148,7 +150,7 @@ def test_levels_with_windows_grow_with_rows_and_epsilon_and_shrink_with_trees():
 @pytest.mark.parametrize("n_trees", [1, 3])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(1), Fraction(8)])
 def test_a_level_has_windows_exactly_when_its_nodes_have_the_records(level, n_trees, epsilon):
-    needed = math.ceil(defaults.WINDOW_NEEDS * n_trees * 2**level / epsilon)
+    needed = math.ceil(defaults.WINDOW_INFORMATION * n_trees * 2**level / epsilon)
     assert level in defaults.window_levels(needed, epsilon, n_trees, 9)
     assert level not in defaults.window_levels(needed - 1, epsilon, n_trees, 9)
 

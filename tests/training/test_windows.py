@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -11,24 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime.domain.target_layout import TargetLayout, Windows
-from diprime.privacy.ledger import Ledger
+from diprime.privacy.ledger import UnpaidReleaseError
 from diprime.privacy.mechanisms.selection import exponential_pmf
 from diprime.privacy.mechanisms.weights import exp_upper, weight_table
 from diprime.privacy.randomness import RandomSource
 from diprime.training import windows
 from diprime.training.windows import (
     MIN_WIDTH,
-    NODES_TOGETHER,
+    NODES_PER_BATCH,
     QUANTILE_RANGE,
     TAIL_FRACTION,
-    WindowPlan,
-    charge_window,
-    charge_windows,
-    count_targets,
+    node_windows_charge,
     release_windows,
     widened,
+    window_charge,
 )
 from tests.goodness import fits
+from tests.paid import pay
+from tests.spies import Draws, Releases
 
 NUMBER = TargetLayout.of_number(4096)
 SMALL = TargetLayout.of_number(4)
@@ -46,42 +47,37 @@ def ends_of(found):
     return list(zip(found.low.tolist(), found.high.tolist(), strict=True))
 
 
+def released(nodes, layout, epsilon, source):
+    """Release the windows of several nodes, for an epsilon that is paid for each of their quantiles."""
+    return release_windows(counted(nodes, layout), layout, pay(window_charge(epsilon)), source)
+
+
 def window_of(target, layout, epsilon, source):
     """Return the ends of the window of all records."""
-    return ends_of(release_windows(count_targets(np.array(target, dtype=np.int32), layout), layout, epsilon, source))[0]
+    return ends_of(released([target], layout, epsilon, source))[0]
 
 
-class Spy:
-    """Stands in for a mechanism: keeps what it is called with, and lets it do its work."""
-
-    def __init__(self, monkeypatch, name):
-        self.calls = []
-        self.original = getattr(windows, name)
-        monkeypatch.setattr(windows, name, self)
-
-    def __call__(self, *arguments):
-        self.calls.append(arguments)
-        return self.original(*arguments)
-
-
+@cache
 def costs_of(nodes, layout=SMALL):
     """Return the costs that a release of the windows of several nodes selects by: node, quantile, threshold."""
     with pytest.MonkeyPatch.context() as patch:
-        spy = Spy(patch, "select")
-        release_windows(counted(nodes, layout), layout, Fraction(1), RandomSource(0))
-    assert {rule for rule, *_ in spy.calls} == {"exponential"}
-    costs = np.concatenate([costs for _, costs, _, _ in spy.calls])
-    streams = [stream.tobytes() for *_, streams in spy.calls for stream in streams]
-    assert len(set(streams)) == len(streams) == len(costs), "all quantiles of all nodes are drawn independently"
-    return costs.reshape(len(nodes), 2, layout.units).tolist()
+        releases, draws = Releases(patch), Draws(patch)
+        released(nodes, layout, Fraction(1), RandomSource(0))
+    (paid,) = releases.selections
+    assert paid.rule == "exponential mechanism"
+    assert sorted(i for pick in paid.picks for i in pick.sets) == list(range(2 * len(nodes)))
+    assert len(draws.handed_out) == 2 * len(nodes), "all quantiles of all nodes are drawn independently"
+    draws.assert_each_bit_is_used_once()
+    return np.concatenate([pick.costs for pick in paid.picks]).reshape(len(nodes), 2, layout.units).tolist()
 
 
 # -- costs -------------------------------------------------------------------------------------------------------------
 
-records = st.lists(st.integers(0, 4), max_size=40)
+records = st.lists(st.integers(0, 4), max_size=40).map(tuple)
+several_nodes = st.lists(records, min_size=1, max_size=5).map(tuple)
 
 
-@given(st.lists(records, min_size=1, max_size=5))
+@given(several_nodes)
 @settings(deadline=None, max_examples=60)
 def test_the_costs_are_least_where_a_seventh_lies_below_and_above(nodes):
     for node, (low, high) in zip(nodes, costs_of(nodes), strict=True):
@@ -92,35 +88,28 @@ def test_the_costs_are_least_where_a_seventh_lies_below_and_above(nodes):
             assert high[threshold] == abs(below - 6 * above)
 
 
-def test_records_without_a_target_are_not_counted():
-    assert count_targets(np.array([], dtype=np.int32), SMALL).tolist() == [[0] * 5]
-    assert count_targets(np.array([-1, -1], dtype=np.int32), SMALL).tolist() == [[0] * 5]
-    assert count_targets(np.array([4, -1, 0, 4], dtype=np.int32), SMALL).tolist() == [[1, 0, 0, 0, 2]]
-    assert count_targets(np.array([7], dtype=np.int32), NUMBER).shape == (1, 4097)
-
-
-@given(st.lists(st.integers(0, 16), max_size=60), st.integers(0, 16))
+@given(st.lists(st.integers(0, 16), max_size=60).map(tuple), st.integers(0, 16))
 @settings(deadline=None, max_examples=80)
 def test_a_record_moves_the_costs_of_a_quantile_within_the_range(target, record):
     layout = TargetLayout.of_number(16)
-    before, after = costs_of([target, [*target, record]], layout)
+    before, after = costs_of((target, (*target, record)), layout)
     assert (np.ptp(np.subtract(after, before), axis=1) <= QUANTILE_RANGE).all()
 
 
 def test_a_record_can_move_the_costs_by_all_of_the_range():
     """The record is below thresholds on either side of the seventh."""
-    target = [1] + [3] * 20
-    before, after = costs_of([target, [*target, 0]])
+    target = (1, *[3] * 20)
+    before, after = costs_of((target, (*target, 0)))
     change = np.subtract(after, before)
     assert change[0].tolist() == [-6, -6, -6, 6]
     assert np.ptp(change[0]) == QUANTILE_RANGE
 
 
-@given(st.lists(records, min_size=1, max_size=5), st.data())
+@given(several_nodes, st.data())
 @settings(deadline=None, max_examples=60)
 def test_a_record_moves_the_costs_of_its_own_node_alone(nodes, data):
     at = data.draw(st.integers(0, len(nodes) - 1))
-    larger = [[*node, data.draw(st.integers(0, 4))] if i == at else node for i, node in enumerate(nodes)]
+    larger = tuple((*node, data.draw(st.integers(0, 4))) if i == at else node for i, node in enumerate(nodes))
     pairs = zip(costs_of(nodes), costs_of(larger), strict=True)
     assert all(before == after for i, (before, after) in enumerate(pairs) if i != at)
 
@@ -217,7 +206,7 @@ def test_the_loss_of_several_nodes_shows_a_range_that_is_too_short():
 
 # -- draws -------------------------------------------------------------------------------------------------------------
 
-NODES = [[0, 1, 1, 2, 3, 3, 3, 4, 4], [], [0, 0, 1, 2]]
+NODES = ((0, 1, 1, 2, 3, 3, 3, 4, 4), (), (0, 0, 1, 2))
 
 
 def test_the_windows_of_nodes_are_drawn_from_their_distributions_and_less_noise_is_noticed():
@@ -227,7 +216,7 @@ def test_the_windows_of_nodes_are_drawn_from_their_distributions_and_less_noise_
     pmfs = [windows_pmf(*(exponential_pmf(costs, table) for costs in both)) for both in costs_of(NODES)]
 
     def counts(epsilon):
-        found = release_windows(counted(NODES * copies, SMALL), SMALL, epsilon, RandomSource(5))
+        found = released(NODES * copies, SMALL, epsilon, RandomSource(5))
         drawn = [ends_of(Windows(found.low[i::3], found.high[i::3])) for i in range(3)]
         for i, j in itertools.combinations(range(3), 2):
             expected = {(v, w): p * q for (v, p), (w, q) in itertools.product(pmfs[i].items(), pmfs[j].items())}
@@ -242,7 +231,7 @@ def test_the_windows_of_nodes_are_drawn_from_their_distributions_and_less_noise_
 
 
 def test_the_window_of_all_records_is_drawn_from_its_distribution_call_after_call():
-    target, draws = [*NODES[0], -1], 3000
+    target, draws = NODES[0], 3000
     table = weight_table(Fraction(1), QUANTILE_RANGE, SMALL.units)
     ((low, high),) = costs_of(NODES[:1])
     expected = windows_pmf(exponential_pmf(low, table), exponential_pmf(high, table))
@@ -257,16 +246,15 @@ def test_the_window_of_all_records_is_drawn_from_its_distribution_call_after_cal
     assert not fits(counts(Fraction(3)), list(expected.values()))
 
 
-@pytest.mark.parametrize("together", [1, 2, 5, 1000])
-def test_windows_do_not_depend_on_how_many_nodes_are_in_memory_at_a_time(monkeypatch, together):
+@pytest.mark.parametrize("per_batch", [1, 2, 5, 1000])
+def test_windows_do_not_depend_on_how_many_nodes_are_in_memory_at_a_time(monkeypatch, per_batch):
     rng = np.random.default_rng(0)
-    nodes = [rng.integers(0, 4097, size=i % 50) for i in range(3 * NODES_TOGETHER + 7)]
-    targets = counted(nodes, NUMBER)
-    usual = Spy(monkeypatch, "select")
-    expected = ends_of(release_windows(targets, NUMBER, Fraction(1), RandomSource(3)))
-    assert max(len(costs) for _, costs, *_ in usual.calls) == 2 * NODES_TOGETHER
-    monkeypatch.setattr(windows, "NODES_TOGETHER", together)
-    assert ends_of(release_windows(targets, NUMBER, Fraction(1), RandomSource(3))) == expected
+    nodes = [rng.integers(0, 4097, size=i % 50) for i in range(3 * NODES_PER_BATCH + 7)]
+    releases = Releases(monkeypatch)
+    expected = ends_of(released(nodes, NUMBER, Fraction(1), RandomSource(3)))
+    assert max(len(pick.costs) for pick in releases.events) == 2 * NODES_PER_BATCH
+    monkeypatch.setattr(windows, "NODES_PER_BATCH", per_batch)
+    assert ends_of(released(nodes, NUMBER, Fraction(1), RandomSource(3))) == expected
     assert len(set(expected)) > 90
 
 
@@ -274,7 +262,6 @@ def test_windows_do_not_depend_on_how_many_nodes_are_in_memory_at_a_time(monkeyp
 
 TARGETS = {
     "none": [],
-    "none valid": [-1, -1, -1],
     "all at the low end": [0] * 500,
     "all at the high end": [4096] * 500,
     "all alike": [1000] * 500,
@@ -289,8 +276,7 @@ TARGETS = {
 def test_a_window_is_inside_the_range_and_never_too_narrow(name, epsilon):
     source, least = RandomSource(1), round(MIN_WIDTH * NUMBER.units)
     assert least == 16
-    targets = np.repeat(count_targets(np.array(TARGETS[name], dtype=np.int32), NUMBER), 20, axis=0)
-    found = release_windows(targets, NUMBER, epsilon, source)
+    found = released([np.array(TARGETS[name], dtype=np.int32)] * 20, NUMBER, epsilon, source)
     assert len(found) == 20
     assert found.low.dtype == found.high.dtype == np.int64
     for low, high in ends_of(found):
@@ -304,8 +290,13 @@ def test_a_window_is_inside_the_range_and_wide_enough_wherever_the_quantiles_fal
     near = sorted({t for t in [*range(20), units // 2, units // 2 + 3, *range(units - 20, units)] if 0 <= t < units})
     pairs = list(itertools.product(near, repeat=2))
     waiting = iter(np.ravel(pairs).tolist())
-    monkeypatch.setattr(windows, "select", lambda _, costs, *__: np.array([next(waiting) for _ in costs]))
-    found = release_windows(counted([[0]] * len(pairs), layout), layout, Fraction(1), RandomSource(0))
+
+    class Told(Releases):
+        def answer(self, event, draw):
+            return np.array([next(waiting) for _ in event.costs])
+
+    Told(monkeypatch)
+    found = released([[0]] * len(pairs), layout, Fraction(1), RandomSource(0))
     for picks, (low, high) in zip(pairs, ends_of(found), strict=True):
         assert 0 <= low <= min(picks) <= max(picks) < high <= units
         assert high - low >= least
@@ -316,10 +307,10 @@ def test_a_window_is_inside_the_range_and_wide_enough_wherever_the_quantiles_fal
 def test_a_window_holds_the_middle_of_many_records():
     target = np.random.default_rng(0).normal(1500, 100, size=20_000).astype(np.int32)
     low, high = window_of(target, NUMBER, Fraction(1), RandomSource(2))
-    assert abs(np.mean(target < low) - 1 / TAIL_FRACTION) < 0.02
-    assert abs(np.mean(target > high) - 1 / TAIL_FRACTION) < 0.02
-    # A few records far away, or not valid, change next to nothing.
-    odd = np.concatenate([target, np.full(50, 4096), np.full(20_000, -1)])
+    assert abs(np.mean(target < low) - TAIL_FRACTION) < 0.02
+    assert abs(np.mean(target > high) - TAIL_FRACTION) < 0.02
+    # A few records far away change next to nothing.
+    odd = np.concatenate([target, np.full(50, 4096)])
     again = window_of(odd, NUMBER, Fraction(1), RandomSource(2))
     assert abs(again[0] - low) < 10
     assert abs(again[1] - high) < 10
@@ -327,7 +318,7 @@ def test_a_window_holds_the_middle_of_many_records():
 
 def test_every_node_has_the_window_of_its_own_records():
     nodes = [np.arange(700 * i, 700 * i + 701).repeat(20) for i in range(5)]
-    found = release_windows(counted(nodes, NUMBER), NUMBER, Fraction(1), RandomSource(2))
+    found = released(nodes, NUMBER, Fraction(1), RandomSource(2))
     for i, (low, high) in enumerate(ends_of(found)):
         assert abs(low - (700 * i + 100)) < 15
         assert abs(high - (700 * i + 600)) < 15
@@ -346,46 +337,56 @@ def test_widening_by_multiples_of_the_width_stops_at_the_ends_of_the_range():
     }
     for margin, after in expected.items():
         assert ends_of(widened(before, margin, NUMBER)) == after
-    assert ends_of(widened(NUMBER.whole, Fraction(2), NUMBER)) == ends_of(NUMBER.whole) == [(0, 4096)]
+    assert ends_of(widened(NUMBER.whole_range, Fraction(2), NUMBER)) == ends_of(NUMBER.whole_range) == [(0, 4096)]
 
 
 # -- charges -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_window_is_charged_for_what_its_selection_is_made_for(monkeypatch):
-    epsilon, ledger = Fraction(1, 50), Ledger(Fraction(1))
-    charge_window(ledger, epsilon)
-    (charge,) = ledger.charges
-    table, select = Spy(monkeypatch, "weight_table"), Spy(monkeypatch, "select")
+    releases, epsilon = Releases(monkeypatch), Fraction(1, 50)
     window_of([1, 2, 3], NUMBER, epsilon, RandomSource(0))
-    assert table.calls == [(epsilon, QUANTILE_RANGE, NUMBER.units)]
-    ((_, costs, used, _),) = select.calls
-    assert used is weight_table(epsilon, QUANTILE_RANGE, NUMBER.units)
-    assert (charge.what, charge.bound) == ("target window", f"cost range {QUANTILE_RANGE}")
-    assert charge.times == len(costs) == 2
-    assert charge.epsilon == epsilon
-    assert ledger.total == 2 * epsilon
+    (paid,), (receipt,) = releases.selections, releases.receipts
+    assert (paid.epsilon, paid.cost_range, paid.n_candidates) == (epsilon, QUANTILE_RANGE, NUMBER.units)
+    assert paid.table is weight_table(epsilon, QUANTILE_RANGE, NUMBER.units)
+    assert paid.charge is receipt.charge
+    assert (paid.charge.what, paid.charge.bound) == ("target window", f"cost range {QUANTILE_RANGE}")
+    assert paid.charge.times == paid.times == paid.n_picks == 2
+    assert receipt.unused == 0
+    assert paid.charge.epsilon == epsilon
+    assert paid.charge.total == 2 * epsilon
 
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_windows_of_nodes_are_charged_by_level_for_two_quantiles_a_round(times):
-    ledger = Ledger(Fraction(1))
-    charge_windows(ledger, WindowPlan({2: Fraction(1, 50), 4: Fraction(1, 70)}, Fraction(1)), "whatever holds", times)
-    assert [(c.what, c.mechanism, c.bound, c.epsilon, c.times) for c in ledger.charges] == [
-        ("target windows of level 2", "exponential mechanism", "cost range 12", Fraction(1, 50), 2 * times),
-        ("target windows of level 4", "exponential mechanism", "cost range 12", Fraction(1, 70), 2 * times),
-    ]
-    assert all("whatever holds" in charge.composition for charge in ledger.charges)
-    assert ledger.total == 2 * times * (Fraction(1, 50) + Fraction(1, 70))
-    nothing = Ledger(Fraction(1))
-    charge_windows(nothing, WindowPlan({}, Fraction(1)), "whatever holds", times)
-    assert nothing.charges == []
+    charge = node_windows_charge(4, Fraction(1, 70), times, "whatever holds")
+    assert (charge.what, charge.level) == ("target windows of level 4", 4)
+    assert (charge.mechanism, charge.bound) == ("exponential mechanism", "cost range 12")
+    assert (charge.epsilon, charge.times, charge.total) == (Fraction(1, 70), 2 * times, Fraction(2 * times, 70))
+    assert charge.composition == "two quantiles; whatever holds"
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_windows_of_nodes_are_released_as_often_as_rounds_were_paid_for(times):
+    receipt = pay(node_windows_charge(2, Fraction(1), times, ""))
+    for left in reversed(range(times)):
+        release_windows(counted([[1], [2, 3]], SMALL), SMALL, receipt, RandomSource(0))
+        assert receipt.unused == 2 * left, "two quantiles a round, however many nodes there are"
+    with pytest.raises(UnpaidReleaseError, match=rf"paid for {2 * times} times, and 0 of these are left"):
+        release_windows(counted([[1], [2, 3]], SMALL), SMALL, receipt, RandomSource(0))
+
+
+def test_one_quantile_that_was_paid_for_is_not_enough_for_a_window():
+    charge = window_charge(Fraction(1))
+    with pytest.raises(UnpaidReleaseError, match="2 are asked for"):
+        release_windows(counted([[1]], SMALL), SMALL, pay(replace(charge, times=1)), RandomSource(0))
 
 
 def test_all_quantiles_of_all_nodes_are_drawn_for_the_epsilon_that_was_charged(monkeypatch):
-    table, select = Spy(monkeypatch, "weight_table"), Spy(monkeypatch, "select")
-    release_windows(counted([[1, 2], []] * NODES_TOGETHER, NUMBER), NUMBER, Fraction(1, 50), RandomSource(0))
-    assert table.calls == [(Fraction(1, 50), QUANTILE_RANGE, NUMBER.units)]
-    assert len(select.calls) == 2
-    expected = weight_table(Fraction(1, 50), QUANTILE_RANGE, NUMBER.units)
-    assert all(used is expected for _, _, used, _ in select.calls)
+    releases = Releases(monkeypatch)
+    released([[1, 2], []] * NODES_PER_BATCH, NUMBER, Fraction(1, 50), RandomSource(0))
+    (paid,) = releases.selections
+    assert (paid.epsilon, paid.cost_range, paid.n_candidates) == (Fraction(1, 50), QUANTILE_RANGE, NUMBER.units)
+    assert len(paid.picks) == 2
+    assert paid.n_picks == 4 * NODES_PER_BATCH
+    assert paid.table is weight_table(Fraction(1, 50), QUANTILE_RANGE, NUMBER.units)
