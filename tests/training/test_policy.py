@@ -5,17 +5,42 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from diprime._util.threads import Threads
 from diprime.domain.target_layout import TargetLayout
 from diprime.engines.assignment import IndependentAssignment
+from diprime.privacy.randomness import RandomSource
 from diprime.training.estimates import shrunken_means
 from diprime.training.policy import STRICT
+from tests.goodness import fits
 from tests.training.made_leaves import of_sums
 
+ONE = Threads(1)
 LAYOUTS = [TargetLayout.of_classes(1), TargetLayout.of_classes(3), TargetLayout.of_number(4096)]
+
+
+def drawn(n_rows, n_trees, seed=0):
+    return STRICT.assignment(n_trees).draw(n_rows, RandomSource(seed), ONE).astype(np.int64)
 
 
 def test_rows_are_assigned_independently():
     assert STRICT.assignment(7) == IndependentAssignment(7)
+    assert (drawn(1000, 5) == drawn(1001, 5)[:1000]).all(), "a further row moves no other"
+
+
+@pytest.mark.parametrize("n_trees", [2, 3, 7, 64])
+def test_parts_are_uniform_and_vary_as_those_of_independent_coins_do(n_trees):
+    n, per_stream = 140_000, 65_536  # more than one stream
+    trees = drawn(n, n_trees)
+    # Of single rows, of pairs of neighbours, and of pairs of rows of two streams.
+    for cells, size in [
+        (trees, n_trees),
+        (trees[::2] * n_trees + trees[1::2], n_trees**2),
+        (trees[:per_stream] * n_trees + trees[per_stream : 2 * per_stream], n_trees**2),
+    ]:
+        assert fits(np.bincount(cells, minlength=size), np.full(size, 1 / size))
+    sizes = [np.bincount(drawn(600, n_trees, seed))[0] for seed in range(1, 300)]
+    variance = 600 / n_trees * (1 - 1 / n_trees)
+    assert 0.7 < np.var(sizes) / variance < 1.35, "equal parts do not vary"
 
 
 def test_every_release_is_charged_at_what_it_costs():

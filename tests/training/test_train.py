@@ -1,421 +1,521 @@
-"""Whole fits: what they spend, what they warn of, and that the same bits give the same model."""
+"""One fit from an engine to leaves: what it asks, when it pays, and that it releases what it paid for."""
 
-import itertools
-import json
 import math
-import tracemalloc
-import warnings
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from diprime import Domain, Ledger, Numeric, PrivacyWarning
-from diprime._util.threads import Threads
-from diprime.domain.target_layout import TargetLayout
-from diprime.engines.assignment import assign_trees
-from diprime.privacy.ledger import Charge
-from diprime.privacy.measures import share_of
-from diprime.privacy.randomness import RandomSource
-from diprime.training import defaults, windows
-from diprime.training.grow import grow
-from diprime.training.splitting.joint import JointSplitter
-from diprime.training.train import Settings, make_splitter, train
-from diprime.training.windows import QUANTILE_RANGE, WindowPlan
-from tests.encoded_rows import local_histograms
-from tests.small_data import DOMAINS, METHODS, TASKS, assert_same_forest, fit, forest_arrays, make
+from diprime.domain.target_layout import Windows
+from diprime.engines.assignment import BagAssignment, IndependentAssignment
+from diprime.engines.local import LocalEngine
+from diprime.engines.protocol import Engine
+from diprime.paper.accounting import EqualParts
+from diprime.privacy.ledger import Charge, Ledger
+from diprime.privacy.measures import PureEpsilon, share_of
+from diprime.training import defaults, plan
+from diprime.training import train as training
+from diprime.training.grow import Grower
+from diprime.training.splitting.cost import Cost
+from tests.spies import Draws, Noise, Releases
+from tests.training.made_fits import AUTO, DOMAINS, METHODS, POLICIES, TASKS, fit, n_features_tried, random_rows
 
-EPSILONS = {
-    1: Fraction(1),
-    0.1: Fraction(1, 10),
-    2.5: Fraction(5, 2),
-    Fraction(1, 3): Fraction(1, 3),
-    1e-3: Fraction(1, 1000),
-    math.inf: math.inf,
-}
-SHAPES = {
-    "auto": {},
-    "explicit": {"n_estimators": 3, "max_depth": 3},
-    "shares": {"n_estimators": 7, "max_depth": 2, "split_share": 0.3, "balance": 0.07},
-    "depth": {"max_depth": 3},
-    "trees": {"n_estimators": 2},
-}
-
-OVERVIEW = ("row count", "class counts", "target window")
+PROTOCOL = {name for name in {**vars(Engine), **Engine.__annotations__} if not name.startswith("_")}
+LAPLACE, EXPONENTIAL = "discrete Laplace", "exponential mechanism"
 
 
-@pytest.fixture(scope="module")
-def small():
-    return {task: make(task, 80) for task in TASKS}
+@pytest.fixture(autouse=True)
+def windows_at_nodes_of_ten_records(monkeypatch):
+    """Let nodes have windows of their own from so few records on that these fits have some."""
+    monkeypatch.setattr(defaults, "WINDOW_INFORMATION", 10)
 
 
-# -- the ledger -------------------------------------------------------------------------------------------------------
+class RefusalError(Exception):
+    pass
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+class ProtocolEngine:
+    """Passes on what the protocol has, notes what is asked, and refuses everything else.
+
+    Attributes
+    ----------
+    calls : list
+        For each call its name, its arguments, and what had been charged by then.
+    """
+
+    def __init__(self, engine, ledger, refused=()):
+        self._engine, self._ledger, self._refused = engine, ledger, refused
+        self.calls = []
+
+    def __getattr__(self, name):
+        if name not in PROTOCOL:
+            raise AssertionError(f"training asked for {name}, which the protocol does not have")
+        value = getattr(self._engine, name)
+        if not callable(value):
+            return value
+
+        def call(*arguments):
+            charged = [charge.what for charge in self._ledger.charges]
+            self.calls.append(SimpleNamespace(name=name, arguments=arguments, charged=charged))
+            if name in self._refused:
+                raise RefusalError
+            return value(*arguments)
+
+        return call
+
+    def calls_of(self, name):
+        """Return the calls of one method."""
+        return [call for call in self.calls if call.name == name]
+
+
+class WatchedFit:
+    """A fit whose engine is watched, carried out by `run`."""
+
+    def __init__(self, method, task, *, refused=(), spent=Fraction(0), epsilon=Fraction(3), policy="strict", **changes):
+        self.ledger = Ledger(epsilon, policy)
+        if spent:
+            self.ledger.pay(Charge("something else", "none", "", PureEpsilon(spent)))
+        self.refused, self.engine = refused, None
+        self._arguments = (method, task)
+        self._options = {"epsilon": epsilon, "policy": POLICIES[policy], "ledger": self.ledger, **changes}
+
+    def _make_engine(self, *arguments):
+        self.engine = ProtocolEngine(LocalEngine(*arguments), self.ledger, self.refused)
+        return self.engine
+
+    def run(self):
+        """Fit, and return what the fit has made."""
+        return fit(*self._arguments, make_engine=self._make_engine, **self._options)
+
+
+def ends_of(several):
+    """Return the ends of windows as numbers that can be compared."""
+    return tuple(zip(several.low.tolist(), several.high.tolist(), strict=True))
+
+
+def charged_of(ledger):
+    return [charge.what for charge in ledger.charges]
+
+
+# -- what a fit should charge and draw, from the rules -----------------------------------------------------------------
+
+
+class Expected:
+    """What a fit for epsilon 3 in strict accounting should charge and draw."""
+
+    def __init__(self, method, task, n_trees, depth, *, partition, auto=False):
+        self.method, self.task, self.depth = method, task, depth
+        self.epsilon, self.k = Fraction(3), n_features_tried(method)
+        self.n_rounds, self.n_together = (1, n_trees) if partition else (n_trees, 1)
+        self.counted = auto or method == "joint"
+        self.has_windows = method == "joint" and task == "number"
+        self.window_levels = range(2, depth, 2) if self.has_windows else ()
+        quantiles = 2 * (1 + len(self.window_levels)) if self.has_windows else 0
+        left = 1 - defaults.COUNTS_SHARE * self.counted - defaults.QUANTILE_SHARE * quantiles
+        self.of_tree = self.epsilon * left / self.n_rounds
+        self.split_share = defaults.split_share(method) if method != "random" else Fraction(0)
+
+    def charges(self):
+        """Return the entries of the ledger: what, mechanism, bound, epsilon, times."""
+        units = DOMAINS[self.task].layout.units
+        of_leaves = self.of_tree * (1 - self.split_share)
+        leaves = ("leaf sums", LAPLACE, f"L1 sensitivity {units}", of_leaves, self.n_rounds)
+        splits = [charge for level in range(self.depth) for charge in self._splits(level)]
+        return [*self._counts(), *self._windows(), *splits, leaves]
+
+    def _counts(self):
+        what = "row count" if self.task == "number" else "class counts"
+        return [(what, LAPLACE, "L1 sensitivity 1", self.epsilon * defaults.COUNTS_SHARE, 1)] * self.counted
+
+    def _windows(self):
+        if not self.has_windows:
+            return []
+        each, bound = self.epsilon * defaults.QUANTILE_SHARE, "cost range 12"
+        of_nodes = [
+            (f"target windows of level {level}", EXPONENTIAL, bound, each / self.n_rounds, 2 * self.n_rounds)
+            for level in self.window_levels
+        ]
+        return [("target window", EXPONENTIAL, bound, each, 2), *of_nodes]
+
+    def _splits(self, level):
+        if self.method == "random":
+            return []
+        weights = defaults.level_weights(self.method, self.depth, self.epsilon)
+        epsilon = self.of_tree * self.split_share * Fraction(weights[level], sum(weights))
+        if self.method == "joint":
+            balance = defaults.balance(classification=self.task != "number", epsilon=self.epsilon)
+            cost = Cost.joint(epsilon, balance, Fraction(1, 16))  # the linear tail does not change the range
+            assert cost.range == cost.units + 2 + cost.balance
+            bound = f"cost range {cost.range} in units of 1/{cost.units}"
+            return [(f"splits of level {level}", EXPONENTIAL, bound, epsilon, self.n_rounds)]
+        rule, of_medians = (
+            "permute-and-flip" if self.method == "diprime-flip" else EXPONENTIAL,
+            f"medians of level {level}",
+        )
+        if self.k == 1:
+            return [(of_medians, rule, "cost range 2", epsilon, self.n_rounds)]
+        return [
+            (of_medians, rule, "cost range 2", epsilon / 2 / self.k, self.k * self.n_rounds),
+            (f"choices of level {level}", rule, "cost range 1026 in units of 1/1024", epsilon / 2, self.n_rounds),
+        ]
+
+    def selections(self):
+        """Return what is selected, in its order, and how many picks it takes: round by round, level by level."""
+        of_round = []
+        for level in range(self.depth):
+            n_nodes = self.n_together * 2**level
+            if level in self.window_levels:
+                of_round.append((f"target windows of level {level}", 2 * n_nodes))
+            for what, *_ in self._splits(level):
+                of_round.append((what, n_nodes * (self.k if what.startswith("medians") else 1)))
+        return [("target window", 2)] * self.has_windows + of_round * self.n_rounds
+
+
+# -- what is charged is what is spent ----------------------------------------------------------------------------------
+
+
+def assert_made_for_their_charge(ledger, selections):
+    """Check that weights are made for the epsilon and the range of a charge in the ledger."""
+    for paid in selections:
+        assert any(charge is paid.charge for charge in ledger.charges)
+        assert (paid.rule, paid.epsilon) == (paid.charge.mechanism, paid.charge.epsilon)
+        assert paid.charge.bound.partition(" in ")[0] == f"cost range {paid.cost_range}"
+
+
+@pytest.mark.parametrize("auto", [False, True])
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
-def test_the_ledger_adds_up_to_epsilon_exactly(small, method, task, partition, shape):
-    for epsilon, exact in EPSILONS.items():
-        model = fit(task, *small[task], epsilon=epsilon, method=method, partition=partition, **SHAPES[shape])
-        ledger = model.privacy_
-        assert ledger.total == exact
-        assert ledger.epsilon == exact
-        assert sum((charge.epsilon * charge.times for charge in ledger.charges), Fraction(0)) == exact
-        assert all(charge.epsilon > 0 for charge in ledger.charges)
-        if exact != math.inf:
-            assert all(isinstance(charge.epsilon, Fraction) for charge in ledger.charges)
-        assert ledger.is_private == (exact != math.inf)
-        assert Ledger.from_json(ledger.to_json()) == ledger
-        overview = [(charge.what, charge.epsilon, charge.times) for charge in ledger.charges if charge.what in OVERVIEW]
-        expected = []
-        if shape in ("auto", "depth", "trees") or method == "joint":
-            what = "class counts" if task == "classification" else "row count"
-            expected.append((what, share_of(exact, defaults.COUNTS_SHARE), 1))
-        if method == "joint" and task == "regression" and exact != math.inf:
-            expected.append(("target window", share_of(exact, defaults.QUANTILE_SHARE), 2))
-        assert overview == expected
-        assert [charge.what for charge in ledger.charges[: len(expected)]] == [what for what, *_ in expected]
-        leaves = [charge for charge in ledger.charges if charge.what == "leaf sums"]
-        assert [charge.times for charge in leaves] == [1 if partition else model.forest_.n_trees]
+def test_what_the_mechanisms_are_called_with_is_what_the_ledger_says(monkeypatch, method, task, partition, auto):
+    """Every release, in the order of the ledger; what the ledger does not list is not called."""
+    releases = Releases(monkeypatch)
+    sizes = AUTO if auto else {"max_depth": 5 if method == "joint" else 2}  # so deep that nodes get windows
+    ledger, structure, leaves = fit(method, task, partition=partition, **sizes)
+    n_trees, n_leaves, n_outputs = leaves.sums.shape
+    assert structure.masks.any(axis=2).sum() == n_trees * (n_leaves - 1), "all nodes had something to split"
+    expected = Expected(method, task, n_trees, n_leaves.bit_length() - 1, partition=partition, auto=auto)
+    assert auto or not expected.has_windows or len(expected.window_levels) == 2
+
+    assert [(c.what, c.mechanism, c.bound, c.epsilon, c.times) for c in ledger.charges] == expected.charges()
+    assert sum(epsilon * times for *_, epsilon, times in expected.charges()) == ledger.total == ledger.epsilon
+    assert ledger.is_private
+
+    paid = [selection for selection in releases.selections if selection.charge is not None]
+    assert [(selection.charge.what, selection.n_picks) for selection in paid] == expected.selections()
+    assert_made_for_their_charge(ledger, paid)
+    free = [selection for selection in releases.selections if selection.charge is None]
+    assert {selection.epsilon for selection in free} == ({0} if method == "random" else set())
+
+    layout = DOMAINS[task].layout
+    noise = [(event.charge, event.values.shape, event.sensitivity) for event in releases.noise]
+    counts = [(ledger.charges[0], (1, 1 if task == "number" else n_outputs), 1)] * expected.counted
+    assert noise == [*counts, (ledger.charges[-1], (n_trees * n_leaves, n_outputs), layout.units)]
 
 
-def window_levels(model):
-    """Return the levels whose nodes' windows a model's ledger has charges of."""
-    start = "target windows of level "
-    return [int(c.what.removeprefix(start)) for c in model.privacy_.charges if c.what.startswith(start)]
-
-
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-@pytest.mark.parametrize("n_trees", [1, 3, 7])
+@pytest.mark.parametrize("epsilon", [Fraction(3), math.inf])
+@pytest.mark.parametrize("accounting", POLICIES)
 @pytest.mark.parametrize("partition", [True, False])
-@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(8)])
-def test_windows_of_nodes_are_charged_for_what_is_drawn_and_the_total_is_epsilon(
-    monkeypatch, epsilon, partition, n_trees
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", METHODS)
+def test_all_that_is_charged_is_released(monkeypatch, method, task, partition, accounting, epsilon):
+    """No receipt of a fit has a release left at its end, and each was used by the mechanisms that were watched."""
+    releases = Releases(monkeypatch)
+    for sizes in ({"max_depth": 5}, AUTO):
+        releases.receipts.clear()
+        releases.selections.clear()
+        releases.events.clear()
+        ledger, _, _ = fit(method, task, partition=partition, policy=POLICIES[accounting], epsilon=epsilon, **sizes)
+        assert [receipt.charge for receipt in releases.receipts] == ledger.charges
+        assert {receipt.unused for receipt in releases.receipts} == {0}
+        noise = [event for event in releases.events if isinstance(event, Noise)]
+        for charge in ledger.charges:
+            used = [release.times for release in (*releases.selections, *noise) if release.charge is charge]
+            assert sum(used) == charge.times
+        assert ledger.total == ledger.epsilon == epsilon
+
+
+@pytest.mark.parametrize("accounting", POLICIES)
+@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_ledger_lists_releases_in_the_order_of_the_fit(method, task, partition, accounting):
+    ledger, _, _ = fit(method, task, partition=partition, policy=POLICIES[accounting], max_depth=5)
+    expected = Expected(method, task, 3, 5, partition=partition)
+    assert charged_of(ledger) == [what for what, *_ in expected.charges()]
+
+
+@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_paper_accounting_spends_more_than_it_counts_and_says_so(monkeypatch, method, partition):
+    releases = Releases(monkeypatch)
+    ledger, _, _ = fit(method, "binary", partition=partition, policy=POLICIES["paper"])
+    assert ledger.total == ledger.epsilon
+    assert not ledger.is_private
+    if method in ("diprime-exp", "diprime-flip"):
+        medians = {(paid.epsilon, paid.cost_range) for paid in releases.selections_of("medians")}
+        per_level = ledger.epsilon * defaults.split_share(method) / 2 / (1 if partition else 3)
+        assert medians == {(per_level / 2, 2)}, "each of three medians has what all of them are charged"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_at_infinite_epsilon_nothing_is_called_private(method):
+    ledger, _, leaves = fit(method, "binary", epsilon=math.inf)
+    assert ledger.total == math.inf
+    assert not ledger.is_private
+    assert leaves.noise_variance == 0
+    assert (leaves.sums == np.rint(leaves.sums)).all()
+
+
+# -- random bits are used once -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [{"max_depth": 5}, AUTO], ids=["given", "auto"])
+@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("task", ["binary", "number"])
+@pytest.mark.parametrize("method", METHODS)
+def test_no_stream_is_drawn_from_twice(monkeypatch, method, task, partition, sizes):
+    draws, releases = Draws(monkeypatch), Releases(monkeypatch)
+    fit(method, task, partition=partition, **sizes)
+    draws.assert_each_bit_is_used_once()
+    n_picks = sum(paid.n_picks for paid in releases.selections)
+    n_rows = sum(len(event.values) for event in releases.noise)
+    assert len(draws.spans) >= n_picks + n_rows > 0, "each pick, and each row with noise, has a stream of its own"
+
+
+# -- what is asked of an engine, and when ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(3), math.inf])
+@pytest.mark.parametrize("accounting", POLICIES)
+@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", METHODS)
+def test_training_asks_an_engine_for_what_the_protocol_has_and_for_nothing_else(
+    method, task, partition, accounting, epsilon
 ):
-    monkeypatch.setattr(defaults, "WINDOW_NEEDS", Fraction(1, 100))
-    made_for, drawn = [], []
-    table, select = windows.weight_table, windows.select
-    monkeypatch.setattr(windows, "weight_table", lambda *args: made_for.append(args) or table(*args))
-    monkeypatch.setattr(windows, "select", lambda *args: drawn.append(len(args[1])) or select(*args))
-    rounds, together = (1, n_trees) if partition else (n_trees, 1)
-    shape = {"n_estimators": n_trees, "max_depth": 6, "partition": partition}
-    model = fit("regression", *make("regression", 2000), epsilon=epsilon, random_state=0, **shape)
-    ledger = model.privacy_
-    assert ledger.total == sum(charge.epsilon * charge.times for charge in ledger.charges) == epsilon
-    assert all(isinstance(charge.epsilon, Fraction) for charge in ledger.charges)
-    of_quantile = epsilon / 50
-    assert [(c.what, c.epsilon, c.times) for c in ledger.charges if "window" in c.what] == [
-        ("target window", of_quantile, 2),
-        ("target windows of level 2", of_quantile / rounds, 2 * rounds),
-        ("target windows of level 4", of_quantile / rounds, 2 * rounds),
-    ]
-    of_splits = sum(c.total for c in ledger.charges if c.what.startswith("splits"))
-    assert of_splits == epsilon * Fraction(50 - 1 - 3 * 2, 50) * defaults.split_share("joint")
-    # For all records once, then for each round and level: the epsilon of the charge, for two quantiles of each node.
-    expected = [of_quantile, *[of_quantile / rounds] * 2 * rounds]
-    assert made_for == [(each, QUANTILE_RANGE, 4096) for each in expected]
-    assert sum(drawn) == 2 * (1 + rounds * together * (4 + 16))
+    """The engine refuses anything else; and what it passes on is enough for the same fit."""
+    options = {"partition": partition, "epsilon": epsilon, "max_depth": 5}
+    watched = WatchedFit(method, task, policy=accounting, **options)
+    found, expected = watched.run(), fit(method, task, policy=POLICIES[accounting], **options)
+    assert (found.leaves.sums == expected.leaves.sums).all()
+    assert (found.structure.masks == expected.structure.masks).all()
+    assert found.ledger == expected.ledger
+    asked = {call.name for call in watched.engine.calls}
+    assert asked >= {"assign_trees", "start", "set_windows", "route", "node_sums"}
+    assert ("histograms" in asked) == ("chunks" in asked) == (method != "random")
+    assert ("node_target_counts" in asked) == (method == "joint" and task == "number" and epsilon != math.inf)
 
 
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-@pytest.mark.parametrize("epsilon", [1, math.inf])
-@pytest.mark.parametrize(("task", "method"), [("classification", "joint"), *itertools.product(TASKS, METHODS[1:])])
-def test_other_fits_have_no_windows(small, monkeypatch, task, method, epsilon):
-    monkeypatch.setattr(defaults, "WINDOW_NEEDS", Fraction(1, 10**6))
-    monkeypatch.setattr(windows, "select", None)
-    model = fit(task, *small[task], method=method, epsilon=epsilon, n_estimators=2, max_depth=5, random_state=0)
-    assert not [charge for charge in model.privacy_.charges if "window" in charge.what]
+def test_the_watched_engine_notices_what_is_not_in_the_protocol():
+    engine = ProtocolEngine(LocalEngine, Ledger(Fraction(1)))
+    with pytest.raises(AssertionError, match="asked for _target"):
+        engine._target
+    with pytest.raises(AssertionError, match="asked for rows"):
+        engine.rows
 
 
-def test_without_noise_numbers_are_seen_as_they_are(small, monkeypatch):
-    monkeypatch.setattr(windows, "select", None)
-    model = fit("regression", *small["regression"], epsilon=math.inf, n_estimators=2, max_depth=5)
-    assert not [charge for charge in model.privacy_.charges if "window" in charge.what]
-
-
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-@pytest.mark.parametrize(("n_trees", "depth", "levels"), [(1, 13, [2, 4, 6, 8, 10]), (250, 5, [2]), (257, 5, [])])
-def test_tables_of_windows_have_bounded_memory_however_many_nodes_there_are(small, monkeypatch, n_trees, depth, levels):
-    """A table for each of the nodes of 250 trees at level four would take 130 MB, and several are made at a time."""
-    monkeypatch.setattr(defaults, "WINDOW_NEEDS", Fraction(1, 10**6))
-    tracemalloc.start()
-    try:
-        model = fit("regression", *small["regression"], n_estimators=n_trees, max_depth=depth, random_state=1)
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert window_levels(model) == levels
-    assert most < 300 << 20
-
-
-def test_a_ledger_that_does_not_add_up_stops_the_fit(small, monkeypatch):
-    def spends_more(*args):
-        args[5].charge(Charge("a look", "none", "", Fraction(1, 2)))
-        return train(*args)
-
-    def spends_nothing(rows, target, domain, layout, settings, ledger, source, threads):
-        return train(rows, target, domain, layout, settings, Ledger(settings.epsilon), source, threads)
-
-    monkeypatch.setattr("diprime.estimators.train", spends_more)
-    with pytest.raises(ValueError, match=r"The budget of epsilon = 1 does not cover"):
-        fit("classification", *small["classification"])
-    monkeypatch.setattr("diprime.estimators.train", spends_nothing)
-    with pytest.raises(AssertionError, match="The ledger's total, 0, is not epsilon, 1"):
-        fit("classification", *small["classification"])
-
-
+@pytest.mark.parametrize("sizes", [{}, AUTO], ids=["given", "auto"])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
-def test_the_paper_s_accounting_is_marked_not_private(small, method, task):
-    with pytest.warns(PrivacyWarning, match="accounting='paper' counts less than is spent") as caught:
-        ledger = fit(task, *small[task], method=method, accounting="paper").privacy_
-    assert len(caught) == 1
-    assert ledger.total == 1
-    assert not ledger.is_private
-    assert "NOT PRIVATE" in str(ledger)
-    assert "'paper'" in repr(ledger)
-    assert json.loads(ledger.to_json())["private"] is False
+def test_nothing_is_read_before_it_is_charged(monkeypatch, method, task, sizes):
+    """Counts and the window each after their own charge; no row before all of the trees is charged."""
+    monkeypatch.setattr(defaults, "window_levels", lambda *_: [0, 1])
+    watched = WatchedFit(method, task, **sizes)
+    watched.run()
+    all_of_it = charged_of(watched.ledger)
+    counts = [what for what in all_of_it if what in ("row count", "class counts")]
+    window = [what for what in all_of_it if what == "target window"]
+    assert len(counts) == bool(sizes or method == "joint")
+    assert len(window) == (method == "joint" and task == "number")
+    reads = [call.charged for call in watched.engine.calls_of("target_counts")]
+    assert reads == [counts] * len(counts) + [counts + window] * len(window)
+    others = [call for call in watched.engine.calls if call.name != "target_counts"]
+    assert others
+    assert all(call.charged == all_of_it for call in others)
+    assert all_of_it[-1] == "leaf sums"
+    of_nodes = [what for what in all_of_it if what.startswith("target windows")]
+    assert of_nodes == ["target windows of level 0", "target windows of level 1"] * len(window)
+
+
+@pytest.mark.parametrize("sizes", [{}, AUTO], ids=["given", "auto"])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_budget_that_does_not_add_up_stops_a_fit_before_anything_is_read(monkeypatch, method, task, sizes):
+    tiny = Fraction(1, 10**30)
+    monkeypatch.setattr(plan, "share_of", lambda epsilon, share: share_of(epsilon, share) + tiny)
+    watched = WatchedFit(method, task, **sizes)
+    with pytest.raises(AssertionError, match="The plan of the fit spends"):
+        watched.run()
+    assert watched.engine.calls == []
+    assert watched.ledger.charges == []
+
+
+@pytest.mark.parametrize("sizes", [{}, AUTO], ids=["given", "auto"])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", METHODS)
+def test_trees_that_do_not_add_up_stop_a_fit_before_a_row_is_read(monkeypatch, method, task, sizes):
+    """What was released by then is what the number of trees depends on, and it is paid for."""
+    leaf_charge = plan.leaf_charge
+    monkeypatch.setattr(plan, "leaf_charge", lambda layout, epsilon, *rest: leaf_charge(layout, 2 * epsilon, *rest))
+    releases, watched = Releases(monkeypatch), WatchedFit(method, task, **sizes)
+    with pytest.raises(AssertionError, match="The plan of the trees spends"):
+        watched.run()
+    assert {call.name for call in watched.engine.calls} <= {"target_counts"}
+    assert {*charged_of(watched.ledger)} <= {"row count", "class counts", "target window"}
+    assert {receipt.unused for receipt in releases.receipts} <= {0}
+    assert all(event.charge in watched.ledger.charges for event in releases.noise)
+
+
+@pytest.mark.parametrize("sizes", [{}, AUTO], ids=["given", "auto"])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_ledger_without_room_stops_a_fit_before_anything_is_read(method, task, sizes):
+    watched = WatchedFit(method, task, spent=Fraction(3), **sizes)
+    with pytest.raises(ValueError, match="The budget of epsilon = 3 does not cover"):
+        watched.run()
+    assert watched.engine.calls == []
+
+
+@pytest.mark.parametrize("refused", sorted(PROTOCOL - {"layout"}))
+def test_an_engine_that_refuses_is_asked_for_nothing_more(refused):
+    watched = WatchedFit("joint", "number", refused=(refused,), max_depth=5)
+    with pytest.raises(RefusalError):
+        watched.run()
+    names = [call.name for call in watched.engine.calls]
+    assert names.index(refused) == len(names) - 1
+
+
+# -- what is released and what follows from it -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize(("method", "k"), [("diprime", 1), ("diprime-exp", 3), ("diprime-flip", 3)])
-def test_the_paper_s_accounting_tells_what_it_truly_costs(small, method, k, task):
-    with pytest.warns(PrivacyWarning):
-        model = fit(
-            task, *small[task], method=method, accounting="paper", epsilon=8, n_estimators=2, max_depth=2,
-            max_features=k, split_share=0.5,
-        )  # fmt: skip
-    ledger = model.privacy_
-    medians = [c for c in ledger.charges if c.what.startswith("medians")]
-    choices = [c for c in ledger.charges if c.what.startswith("choices")]
-    # K medians are charged as one, and the range of a choice among them is overstated eightfold.
-    assert sum(c.strict_total for c in medians) == k * sum(c.total for c in medians)
-    assert sum(c.total for c in choices) == (2 if k > 1 else 0)
-    assert float(sum(c.strict_total for c in choices)) == pytest.approx(0.25 if k > 1 else 0, rel=0.01)
-    assert ledger.charges[-1].strict_total == (math.inf if task == "regression" else 4)
-    assert "strictly" in str(ledger)
-    assert f"Strict accounting: epsilon = {'inf' if task == 'regression' else ''}" in str(ledger)
-    assert Ledger.from_json(ledger.to_json()) == ledger
+def test_the_counts_are_those_of_rows_with_a_target_and_are_released_with_noise(monkeypatch, task):
+    releases, rows, counts = Releases(monkeypatch), [], []
+    monkeypatch.setattr(defaults, "n_estimators", lambda _, n, __, **___: rows.append(n) or 2)
+    monkeypatch.setattr(defaults, "max_depth", lambda n, *_: rows.append(n) or 2)
+    monkeypatch.setattr(defaults, "window_levels", lambda n, *_: rows.append(n) or [])
+    monkeypatch.setattr(defaults, "linear_tail", lambda c, _: counts.append(c) or Fraction(0))
+    fit("joint", task, epsilon=Fraction(1, 10), **AUTO)
+    (released,) = releases.noise_of("row count" if task == "number" else "class counts")
+    true, noisy = released.values.tolist(), released.drawn.tolist()
+    target = random_rows(task, 300)[1]
+    by_target = np.bincount(target[target >= 0], minlength=DOMAINS[task].layout.n_targets).tolist()
+    assert true == [[sum(by_target)] if task == "number" else by_target]
+    assert rows == [sum(noisy[0])] * (3 if task == "number" else 2)
+    assert counts == noisy
+    assert all(a != b for a, b in zip(noisy[0], true[0], strict=True)), "each with its own noise, at this seed"
 
 
-@pytest.mark.parametrize("random_state", [0, np.random.RandomState(0)])
-def test_a_seed_is_a_waiver_and_warns(small, random_state):
-    with pytest.warns(PrivacyWarning, match="random_state was set") as caught:
-        ledger = fit("regression", *small["regression"], random_state=random_state).privacy_
-    assert [w.filename for w in caught] == [fit.__code__.co_filename]  # the line that calls fit
-    assert len(ledger.waivers) == 1
-    assert not ledger.is_private
-    assert "NOT PRIVATE: random_state was set" in str(ledger)
-    assert json.loads(ledger.to_json())["private"] is False
+@pytest.mark.parametrize("window", [(1500, 1600), (0, 4096), (4000, 4096)])
+def test_the_windows_of_splits_and_leaves_are_the_one_released_and_its_margins(monkeypatch, window):
+    target = random_rows("number", 300)[1]
+    low, high = window
+
+    def release(counts, layout, receipt, source):
+        assert (counts == np.bincount(target[target >= 0], minlength=4097)[None, :]).all()
+        assert receipt.charge.epsilon == 3 * defaults.QUANTILE_SHARE
+        return Windows(np.array([low]), np.array([high]))
+
+    monkeypatch.setattr(training, "release_windows", release)
+    monkeypatch.setattr(defaults, "window_margins", lambda _: (Fraction(1, 30), 2))
+    watched = WatchedFit("joint", "number")
+    leaves = watched.run().leaves
+    for_splits, for_leaves = (
+        (max(0, low - margin), min(4096, high + margin)) for margin in (math.ceil((high - low) / 30), 2 * (high - low))
+    )
+    assert [ends_of(*call.arguments) for call in watched.engine.calls_of("set_windows")] == [(for_splits,)]
+    assert [ends_of(*call.arguments) for call in watched.engine.calls_of("node_sums")] == [(for_leaves,)]
+    assert (leaves.low, leaves.high) == (for_leaves[0] / 4096, for_leaves[1] / 4096)
 
 
-def test_an_inferred_domain_is_a_waiver_and_warns(small):
-    with pytest.warns(PrivacyWarning, match="the domain was inferred from the data") as caught:
-        ledger = fit("classification", *small["classification"], domain="infer").privacy_
-    assert [w.filename for w in caught] == [fit.__code__.co_filename]
-    assert not ledger.is_private
-    assert "NOT PRIVATE: the domain was inferred" in str(ledger)
+@pytest.mark.parametrize(
+    ("method", "task", "epsilon"),
+    [
+        *((method, "number", Fraction(3)) for method in METHODS[1:]),
+        ("joint", "binary", Fraction(3)),
+        ("joint", "number", math.inf),
+    ],
+)
+def test_where_no_window_is_charged_none_is_released_and_nothing_is_cut_off(monkeypatch, method, task, epsilon):
+    releases, watched = Releases(monkeypatch), WatchedFit(method, task, epsilon=epsilon)
+    leaves = watched.run().leaves
+    assert releases.selections_of("target window") == releases.selections_of("target windows") == []
+    whole = {((0, 4096 if task == "number" else 1),)}
+    assert {ends_of(*call.arguments) for call in watched.engine.calls_of("set_windows")} == whole
+    assert {ends_of(*call.arguments) for call in watched.engine.calls_of("node_sums")} == whole
+    assert (leaves.low, leaves.high) == (0, 1)
 
 
-def test_every_waiver_has_its_own_warning(small):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = fit("regression", *small["regression"], domain="infer", random_state=1, accounting="paper")
-    assert [w.category for w in caught] == [PrivacyWarning] * 3
-    assert len(model.privacy_.waivers) == 2
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_nothing_warns_otherwise(small, task):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = fit(task, *small[task])
-        model.predict(small[task][0])
-    assert model.privacy_.is_private
-    assert model.privacy_.waivers == []
-    assert "NOT PRIVATE" not in str(model.privacy_)
-
-
-def test_a_warning_turned_into_an_error_leaves_nothing_fitted(small):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(PrivacyWarning):
-            fit("regression", *small["regression"], random_state=0)
-
-
-# -- the same bits, the same model ------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def many():
-    return {task: make(task, 13_001) for task in TASKS}  # three threads have rows enough to share nodes
-
-
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 @pytest.mark.parametrize("partition", [True, False])
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("method", METHODS)
-def test_same_seed_same_model_for_any_number_of_threads(many, method, task, partition, monkeypatch):
-    monkeypatch.setattr(defaults, "WINDOW_NEEDS", 100)
-    settings = {"method": method, "partition": partition, "n_estimators": 3, "max_depth": 4}
-    one = fit(task, *many[task], random_state=7, **settings)
-    assert window_levels(one) == ([2] if method == "joint" and task == "regression" else [])
-    X = many[task][0]
-    for n_jobs in (1, 2, 3):
-        other = fit(task, *many[task], random_state=7, n_jobs=n_jobs, **settings)
-        assert_same_forest(one, other)
-        assert other.privacy_ == one.privacy_
-        assert np.array_equal(one.predict(X), other.predict(X))
-        assert np.array_equal(one.apply(X), other.apply(X))
-    different = fit(task, *many[task], random_state=8, **settings)
-    assert not np.array_equal(one.forest_.counts, different.forest_.counts)
+def test_windows_of_nodes_are_the_rule_s_levels_with_the_margin_of_splits(monkeypatch, partition):
+    """Trees that see the same records share what a level's windows may cost."""
+    grown, asked = [], []
+    original = Grower.grow
+
+    def spy(grower, n_trees, receipts, advance):
+        charges = {level: receipt.charge for level, receipt in receipts.node_windows.items()}
+        grown.append((n_trees, grower.margin, {level: (c.epsilon, c.times) for level, c in charges.items()}))
+        return original(grower, n_trees, receipts, advance)
+
+    monkeypatch.setattr(Grower, "grow", spy)
+    monkeypatch.setattr(defaults, "window_margins", lambda _: (Fraction(1, 30), 2))
+    monkeypatch.setattr(defaults, "window_levels", lambda *public: asked.append(public) or [1, 3])
+    fit("joint", "number", partition=partition, max_depth=4)
+    n_rounds, n_together = (1, 3) if partition else (3, 1)
+    of_level = (3 * defaults.QUANTILE_SHARE / n_rounds, 2 * n_rounds)
+    assert grown == [(n_together, Fraction(1, 30), {1: of_level, 3: of_level})] * n_rounds
+    assert [public[1:] for public in asked] == [(Fraction(3), 3, 4)]
+    # No one else has windows.
+    grown.clear()
+    for method in METHODS[1:]:
+        fit(method, "number", partition=partition)
+    fit("joint", "binary", partition=partition)
+    fit("joint", "number", partition=partition, epsilon=math.inf)
+    assert [windows for *_, windows in grown] == [{}] * len(grown)
 
 
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-def test_same_seed_same_model_with_more_rows_than_one_stream_deals():
-    X, y = make("classification", 140_000)
-    models = [fit("classification", X, y, random_state=3, n_jobs=n, n_estimators=4) for n in (1, 2)]
-    assert_same_forest(*models)
+# -- which rows a tree learns from -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_without_a_seed_no_two_models_are_alike(small, task):
-    a, b = (fit(task, *small[task], n_estimators=3, max_depth=3) for _ in range(2))
-    assert not np.array_equal(a.forest_.counts, b.forest_.counts)
-
-
-def grown(codes, target, parts, task, method, n_threads):
-    """Grow three trees on rows that have their trees already, all other bits from one seed."""
-    domain = DOMAINS[task]
-    n_outputs = 3 if task == "classification" else 2
-    layout = TargetLayout.of_classes(n_outputs) if task == "classification" else TargetLayout.of_number(4096)
-    n_features = 1 if method in ("diprime", "random") else 2
-    settings = Settings(Fraction(1), method, 3, 4, n_features, None, None, True, "strict", False)
-    source = RandomSource(0)
-    with Threads(n_threads) as threads:
-        engine = local_histograms(codes, target, parts, 3, layout, threads)
-        splitter = make_splitter(domain, layout, settings, Fraction(1, 16), source)
-        levels = [2, 3] if method == "joint" and task == "regression" else []
-        plan = WindowPlan(dict.fromkeys(levels, Fraction(1)), Fraction(1, 300))
-        structure = grow(engine, splitter, domain, 3, [Fraction(1, 8)] * 4, plan, source, threads)
-        return structure.features, structure.masks, engine.sums()
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("method", METHODS)
-def test_shuffled_rows_with_their_coins_give_the_same_trees_and_leaf_sums(many, method, task):
-    X, y = many[task]
-    domain = DOMAINS[task]
-    codes, target = domain.encode(X), domain.encode_target(y)
-    with Threads(1) as threads:
-        parts = assign_trees(len(codes), 3, RandomSource(5), threads, equal=False)
-    first = grown(codes, target, parts, task, method, 1)
-    units = 1 if task == "classification" else 4096
-    assert first[2].sum() == units * len(X)
-    order = np.random.default_rng(1).permutation(len(X))
-    for n_threads in (1, 2):
-        again = grown(codes[order], target[order], parts[order], task, method, n_threads)
-        assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
-    elsewhere = grown(codes[order], target[order], parts, task, method, 1)  # rows that lost their coins
-    assert not np.array_equal(first[2], elsewhere[2])
-
-
-# -- what a fit does with its rows ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["joint", "diprime-exp"])
 @pytest.mark.parametrize("partition", [True, False])
-@pytest.mark.parametrize("task", TASKS)
-def test_at_infinite_epsilon_leaves_hold_all_rows_or_a_bag_of_them(many, task, partition, method):
-    shape = {"n_estimators": 3, "max_depth": 3, "max_features": 2}
-    model = fit(task, *many[task], epsilon=math.inf, method=method, partition=partition, **shape)
-    sizes = model.forest_.counts.reshape(3, 8).sum(axis=1)
-    n = len(many[task][0])
-    if partition:
-        assert sizes.sum() == n
-        assert sizes.min() > n / 4  # dealt by fair coins
-    elif method == "joint":  # bags of 63.2 %: ten standard deviations either way
-        assert np.abs(sizes - 0.632 * n).max() < 10 * math.sqrt(0.632 * 0.368 * n)
-        assert len({tuple(counts) for counts in model.forest_.counts.reshape(3, 8)}) == 3
-    else:
-        assert sizes.tolist() == [n, n, n]
-
-
+@pytest.mark.parametrize("accounting", POLICIES)
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("task", TASKS)
-def test_trees_on_parts_see_all_of_epsilon_and_trees_on_all_rows_a_share(small, task, method):
-    by_partition = {
-        partition: {
-            charge.what: charge.epsilon
-            for charge in fit(
-                task, *small[task], method=method, n_estimators=4, max_depth=2, partition=partition
-            ).privacy_.charges
-        }
-        for partition in (True, False)
-    }
-    assert by_partition[True].keys() == by_partition[False].keys()
-    for what, epsilon in by_partition[True].items():
-        assert epsilon == (1 if what in OVERVIEW else 4) * by_partition[False][what]
+def test_only_accounting_as_published_deals_equal_parts(method, accounting, partition):
+    watched = WatchedFit(method, "number", partition=partition, policy=accounting)
+    ledger, structure, _ = watched.run()
+    ((assignment, _),) = (call.arguments for call in watched.engine.calls_of("assign_trees"))
+    assert type(assignment) is (EqualParts if accounting == "paper" else IndependentAssignment)
+    assert assignment.n_trees == (3 if partition else 1)
+    assert ledger.is_private == (accounting == "strict")
+    assert len(structure.features) == 3
 
 
-def test_levels_have_their_weights_of_the_share_for_splits(small):
-    shape = {"n_estimators": 1, "max_depth": 3, "split_share": 0.6, "epsilon": 2}
-    for task, method, left in [
-        ("classification", "joint", Fraction(49, 50)),
-        ("regression", "joint", Fraction(47, 50)),
-        ("classification", "diprime", Fraction(1)),
-    ]:
-        charges = {
-            charge.what: charge.epsilon for charge in fit(task, *small[task], method=method, **shape).privacy_.charges
-        }
-        weights = [4, 5, 6] if method == "joint" else [1, 1, 1]
-        levels = [epsilon for what, epsilon in charges.items() if "level" in what]
-        assert levels == [2 * left * Fraction(3, 5) * Fraction(w, sum(weights)) for w in weights]
-        assert charges["leaf sums"] == 2 * left * Fraction(2, 5)
+@pytest.mark.parametrize("accounting", POLICIES)
+@pytest.mark.parametrize("epsilon", [Fraction(3), math.inf])
+@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_tree_has_a_bag_of_its_own_where_trees_would_all_be_the_same(method, partition, epsilon, accounting):
+    watched = WatchedFit(method, "binary", partition=partition, epsilon=epsilon, policy=accounting)
+    watched.run()
+    bagged = method == "joint" and not partition and epsilon == math.inf
+    assignments = [call.arguments[0] for call in watched.engine.calls_of("assign_trees")]
+    assert [isinstance(assignment, BagAssignment) for assignment in assignments] == ([True] * 3 if bagged else [False])
 
 
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-def test_the_impurity_of_a_fit_has_the_ends_of_its_released_counts(small, monkeypatch):
-    asked = []
-    original = JointSplitter.level
-    monkeypatch.setattr(JointSplitter, "level", lambda self, *args: asked.append(self.ends) or original(self, *args))
-    monkeypatch.setattr(defaults, "ends", lambda counts, epsilon: Fraction(len(counts), 64) + Fraction(epsilon) / 16)
-    for task, expected in (("classification", Fraction(7, 64)), ("regression", Fraction(5, 64))):
-        asked.clear()
-        fit(task, *small[task], n_estimators=1, max_depth=2, random_state=0)
-        assert asked == [expected] * 2
+def test_exact_counts_are_released_in_the_papers_accounting_of_numbers_only():
+    for task in TASKS:
+        for accounting, policy in POLICIES.items():
+            leaves = fit("diprime", task, policy=policy, partition=False).leaves
+            n = int((random_rows(task, 300)[1] >= 0).sum())
+            exact = np.allclose(leaves.counts.sum(axis=1), n, rtol=0, atol=1e-9)
+            assert exact == (accounting == "paper" and task == "number")
 
 
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-@pytest.mark.parametrize("epsilon", [1, math.inf])
-@pytest.mark.parametrize(("task", "missing"), [("regression", np.nan), ("classification", None), ("classification", 7)])
-def test_rows_without_a_target_are_as_if_they_were_not_there(task, missing, epsilon):
-    X, y = make(task, 500)
-    kept = np.arange(500) % 3 != 0
-    holed = np.where(kept, y.astype(object), missing)
-    settings = {"epsilon": epsilon, "n_estimators": 1, "random_state": 0}
-    a = fit(task, X, holed, **settings)
-    b = fit(task, X[kept], y[kept], **settings)
-    assert_same_forest(a, b)
-    if epsilon == math.inf:
-        assert a.forest_.counts.sum() == kept.sum()
-
-
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-def test_targets_out_of_range_count_as_the_nearest_in_range():
-    X, y = make("regression", 500)
-    domain = Domain(dict(DOMAINS["regression"].features), Numeric(2, 6))
-    settings = {"domain": domain, "random_state": 0}
-    a = fit("regression", X, np.where(y > 9, np.inf, y), **settings)
-    b = fit("regression", X, np.clip(y, 2, 6), **settings)
-    assert_same_forest(a, b)
-    assert a.predict(X).min() >= 2
-    assert a.predict(X).max() <= 6
-
-
-def test_the_forest_has_the_shape_that_was_asked_for(small):
-    model = fit("classification", *small["classification"], n_estimators=5, max_depth=3)
-    shapes = {name: array.shape for name, array in forest_arrays(model).items()}
-    assert shapes == {"depths": (5,), "features": (35,), "masks": (35, 32), "values": (40, 3), "counts": (40,)}
+@pytest.mark.parametrize("partition", [True, False])
+def test_without_partition_every_tree_sees_all_rows_and_with_it_each_row_is_in_one(partition):
+    leaves = fit("diprime-exp", "binary", partition=partition, epsilon=math.inf).leaves
+    n = int((random_rows("binary", 300)[1] >= 0).sum())
+    per_tree = leaves.counts.sum(axis=1)
+    assert per_tree.sum() == (n if partition else 3 * n)
+    assert partition or (per_tree == n).all()

@@ -34,13 +34,15 @@ def train(
 
     counts: list[int] = []
     if plan.counts is not None:
-        counts = release_counts(engine.target_counts(), layout, ledger.pay(plan.counts), source)
+        receipt = ledger.pay(plan.counts)
+        counts = release_counts(engine.target_counts(), layout, receipt, source)
     shape = ForestShape.make(settings, domain, counts)
 
     margins = defaults.window_margins(settings.epsilon)
     split_window = leaf_window = layout.whole_range
     if plan.window is not None:
-        window = release_windows(engine.target_counts()[None, :], layout, ledger.pay(plan.window), source)
+        receipt = ledger.pay(plan.window)
+        window = release_windows(engine.target_counts()[None, :], layout, receipt, source)
         split_window, leaf_window = (widened(window, margin, layout) for margin in margins)
 
     splitter = make_splitter(domain, settings, shape.linear_tail, source)
