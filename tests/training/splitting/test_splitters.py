@@ -14,7 +14,6 @@ from diprime._util.threads import Threads
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain.target_layout import TargetLayout
 from diprime.kernels import scoring
-from diprime.model.masks import threshold_mask
 from diprime.model.regions import Regions
 from diprime.privacy.mechanisms.selection import ABSENT_COST
 from diprime.privacy.randomness import RandomSource
@@ -115,15 +114,6 @@ def random_levels(domain, layout, families, n_trees, depth, seed):
 # -- masks, regions ----------------------------------------------------------------------------------------------------
 
 
-def test_threshold_masks_send_codes_above_right_and_missing_values_as_told():
-    thresholds = np.repeat(np.arange(255), 2)
-    missing_right = np.tile([False, True], 255)
-    masks = threshold_mask(thresholds, missing_right)
-    bits = np.unpackbits(masks, axis=1, bitorder="little").astype(bool)
-    assert (bits[:, :MISSING] == (np.arange(255) > thresholds[:, None])).all()
-    assert (bits[:, MISSING] == missing_right).all()
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_regions_are_what_the_path_leaves_and_children_never_offer_what_it_excludes(seed):
     layout = LAYOUTS[0]
@@ -180,17 +170,6 @@ def test_regions_are_what_the_path_leaves_and_children_never_offer_what_it_exclu
                 child[f] = {c for c in child[f] if bool(goes_right(masks[node], np.array([c]))[0]) == side}
                 children.append(child)
         possible = children
-
-
-def test_missing_values_alone_are_split_off_once():
-    domain = Domain({"x": Numeric(edges=[0])}, target=CLASSES)
-    regions = Regions.roots(domain, 1)
-    mask = threshold_mask(np.array([1]), np.array([True]))  # all numbers left, missing values right
-    children = regions.children(np.zeros(1, dtype=np.int32), mask)
-    assert children.splittable().tolist() == [[True], [False]]
-    assert children.missing.tolist() == [[0], [1]]
-    last = children.children(np.zeros(2, dtype=np.int32), threshold_mask(np.array([0, 0]), np.array([False, False])))
-    assert not last.splittable().any()
 
 
 # -- families ----------------------------------------------------------------------------------------------------------
