@@ -7,14 +7,12 @@ from decimal import Context, Decimal
 import numpy as np
 import numpy.typing as npt
 
-MISSING = 255
-"""The code of a missing value, for every feature."""
-OTHER = 254
-"""The code of a value that is not among a categorical feature's levels."""
+from diprime.kernels.constants import CELLS as CELLS
+from diprime.kernels.constants import MISSING as MISSING
+from diprime.kernels.constants import OTHER as OTHER
+
 TARGET_UNITS = 4096
 """The integer that stands for the top of a numeric target's range."""
-CELLS = 255
-"""The number of cells of a numeric range."""
 BUCKETS = 254
 """The number of codes that levels share."""
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from diprime.domain_codes import CELLS, MISSING
 from diprime.kernels import encoding
+from diprime.kernels.constants import N_CODES
 from diprime.tables import Array, Column, as_floats, is_missing
 
 UNLISTED = -1
@@ -102,7 +103,7 @@ class LevelIndex:
         thresholds = np.full(CELLS, np.nan)
         thresholds[: 2 * len(numbers) : 2] = numbers
         thresholds[1 : 2 * len(numbers) : 2] = np.nextafter(numbers, np.inf)
-        place_of_cell = np.full(256, UNLISTED, dtype=np.int64)
+        place_of_cell = np.full(N_CODES, UNLISTED, dtype=np.int64)
         place_of_cell[1 : 2 * len(numbers) : 2] = places
         place_of_cell[MISSING] = ABSENT
         return thresholds, place_of_cell

@@ -13,6 +13,7 @@ from diprime.domain import Domain
 from diprime.growth import Structure
 from diprime.histograms import Rows
 from diprime.kernels import walking
+from diprime.kernels.constants import MASK_BYTES
 from diprime.parallel import Threads
 from diprime.splitters import read_threshold_mask, threshold_mask
 
@@ -56,7 +57,7 @@ class Forest:
         return cls(
             np.full(n_trees, n_leaves.bit_length() - 1, dtype=np.int64),
             np.ascontiguousarray(structure.features.reshape(-1)),
-            np.ascontiguousarray(structure.masks.reshape(-1, 32)),
+            np.ascontiguousarray(structure.masks.reshape(-1, MASK_BYTES)),
             np.ascontiguousarray(values.reshape(-1, n_outputs)),
             np.ascontiguousarray(counts.reshape(-1)),
         )

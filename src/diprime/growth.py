@@ -11,6 +11,7 @@ import numpy.typing as npt
 from diprime.budget import Epsilon, Ledger
 from diprime.domain import Domain
 from diprime.histograms import N_CODES, Engine
+from diprime.kernels.constants import MASK_BYTES
 from diprime.parallel import Threads
 from diprime.randomness import RandomSource
 from diprime.splitters import Features, Masks, Regions, Splitter
@@ -62,7 +63,7 @@ def grow(
     engine.start()
     regions = Regions.roots(domain, n_trees)
     features: list[npt.NDArray[np.int32]] = [np.zeros((n_trees, 0), dtype=np.int32)]
-    masks: list[npt.NDArray[np.uint8]] = [np.zeros((n_trees, 0, 32), dtype=np.uint8)]
+    masks: list[npt.NDArray[np.uint8]] = [np.zeros((n_trees, 0, MASK_BYTES), dtype=np.uint8)]
     nothing = np.zeros((1, domain.n_features * N_CODES * engine.layout.n_columns), dtype=np.uint64)
     for number, epsilon in enumerate(epsilons):
         if number in plan.epsilons:
@@ -77,6 +78,6 @@ def grow(
         engine.route(level.features, level.masks)
         regions = regions.children(level.features, level.masks)
         features.append(level.features.reshape(n_trees, -1))
-        masks.append(level.masks.reshape(n_trees, -1, 32))
+        masks.append(level.masks.reshape(n_trees, -1, MASK_BYTES))
         advance()
     return Structure(np.concatenate(features, axis=1), np.concatenate(masks, axis=1))

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.kernels import histogram
+from diprime.kernels.constants import N_CODES as N_CODES
 from diprime.parallel import Threads
 
 Bins = npt.NDArray[np.uint64]
-N_CODES = 256
 CHUNK_BYTES = 32 << 20
 BLOCK_ROWS = 1 << 13
 
@@ -241,7 +241,7 @@ class LocalHistograms:
             for i in range(first, last):
                 b = blocks[i]
                 rows.read(b.start, b.stop, codes[: b.stop - b.start])
-                histogram.deal(codes, target[b], parts[b], ends[i], self._records)
+                histogram.scatter(codes, target[b], parts[b], ends[i], self._records)
 
         self._threads.run(deal, n_blocks)
 
@@ -386,7 +386,7 @@ class LocalHistograms:
         bins = np.zeros((len(first), n_columns), dtype=np.uint64)
 
         def add_up(a: int, b: int) -> None:
-            histogram.add_up(self._records, first[a:b], last[a:b], adds.columns, adds.amounts[0], bins[a:b])
+            histogram.node_sums(self._records, first[a:b], last[a:b], adds.columns, adds.amounts[0], bins[a:b])
 
         self._threads.run_between(add_up, self._even_bounds())
         return bins

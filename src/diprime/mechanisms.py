@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 from diprime.budget import Epsilon
 from diprime.kernels import sampling
+from diprime.kernels.constants import ABSENT_COST as ABSENT_COST
 from diprime.randomness import Streams, big_integer_below
 
 Rule = Literal["exponential", "permute-and-flip"]
 Weights = npt.NDArray[np.uint64]
 Costs = npt.NDArray[np.int64]
 
-ABSENT_COST = 1 << 62  # the cost of a slot that holds no candidate
 MOST_WEIGHT_BITS = 46
 LONGEST_TABLE = 1 << 20
 _FACTOR_BITS = 60
@@ -78,11 +78,11 @@ def select(
     costs: Costs,
     table: Weights,
     streams: Streams,
-    twice: npt.NDArray[np.uint8] | None = None,
+    mirrored: npt.NDArray[np.uint8] | None = None,
 ) -> npt.NDArray[np.int64]:
     """Pick one candidate from each row of costs, row i with stream i; -1 where a row holds none.
 
-    Where ``twice[i, block]`` is set, the second half of a block of row i has the costs of the first and may be left
+    Where ``mirrored[i, block]`` is set, the second half of a block of row i has the costs of the first and may be left
     unwritten: the same candidates, read once.
 
     If adding one record changes every cost of a row by an amount in an interval of length ``cost_range``, the pick is
@@ -100,15 +100,15 @@ def select(
     """
     picks = np.empty(len(costs), dtype=np.int64)
     if rule == "exponential":
-        if twice is None:
-            twice = np.zeros((len(costs), 1), dtype=np.uint8)
-        sums = np.empty(twice.shape[1], dtype=np.uint64)
-        sampling.exponential(costs, twice, table, streams, sums, picks)
+        if mirrored is None:
+            mirrored = np.zeros((len(costs), 1), dtype=np.uint8)
+        sums = np.empty(mirrored.shape[1], dtype=np.uint64)
+        sampling.exponential(costs, mirrored, table, streams, sums, picks)
     else:
-        if twice is not None:
-            half = costs.shape[1] // twice.shape[1] // 2
-            blocks = costs.reshape(*twice.shape, 2 * half)
-            blocks[twice > 0, half:] = blocks[twice > 0, :half]
+        if mirrored is not None:
+            half = costs.shape[1] // mirrored.shape[1] // 2
+            blocks = costs.reshape(*mirrored.shape, 2 * half)
+            blocks[mirrored > 0, half:] = blocks[mirrored > 0, :half]
         order = np.empty(costs.shape[1], dtype=np.int64)
         sampling.permute_and_flip(costs, table, streams, order, picks)
     return picks

@@ -36,6 +36,7 @@ from diprime.domain import Categorical, Domain
 from diprime.domain_features import bounds
 from diprime.domain_files import parse_json
 from diprime.forest import Forest
+from diprime.kernels.constants import MASK_BYTES
 from diprime.leaves import LEAF_SUMS
 from diprime.version import __version__
 from diprime.whole_files import whole_file
@@ -234,7 +235,7 @@ def _read_forest(depths: list[Any], body: memoryview, n_outputs: int) -> Forest:
     n_splits = n_leaves - len(depths)
     shapes: list[tuple[str, tuple[int, ...]]] = [
         ("<i4", (n_splits,)),
-        ("u1", (n_splits, 32)),
+        ("u1", (n_splits, MASK_BYTES)),
         ("<f8", (n_leaves, n_outputs)),
         ("<f8", (n_leaves,)),
     ]

@@ -121,7 +121,7 @@ def deal_parts(
 
     def draw(begin: int, end: int) -> None:
         for i in range(begin, end):
-            sampling.draw_parts(streams[i], n_parts, parts[i * _ROWS_PER_STREAM : (i + 1) * _ROWS_PER_STREAM])
+            sampling.draw_trees(streams[i], n_parts, parts[i * _ROWS_PER_STREAM : (i + 1) * _ROWS_PER_STREAM])
 
     threads.run(draw, n_streams)
     return parts

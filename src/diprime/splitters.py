@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -208,17 +208,14 @@ class Cost:
         enough = math.ceil(BEYOND_LUCK * cost.range / (cost.balance * epsilon))
         return replace(cost, enough=min(enough, NEVER_ENOUGH))
 
-    def kernel_arguments(self, layout: TargetLayout) -> tuple[int, int, float, float, float, int, int]:
-        """Return how a kernel of kernels/scoring.py is to read bins and what it is to make of them."""
-        scale = self.units * layout.column_weight / layout.units
-        return (
-            layout.n_columns,
-            layout.shift,
-            scale,
-            float(layout.units),
-            float(self.ends),
-            self.balance,
-            self.enough,
+    def rule(self, layout: TargetLayout) -> Any:
+        """Return the rule, a ``CostRule``, by which the kernels compute this cost."""
+        return scoring.CostRule(
+            scale=self.units * layout.column_weight / layout.units,
+            whole=float(layout.units),
+            linear_tail=float(self.ends),
+            balance=self.balance,
+            enough=self.enough,
         )
 
 
@@ -285,16 +282,16 @@ class _Candidates:
     def costs(
         self, bins: Bins, begin: int, end: int, first_node: int, cost: Cost, *, families: bool = True
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """Return the costs of the pairs from ``begin`` to ``end``, and which have a first half of slots to count twice.
+        """Return the costs of the pairs from ``begin`` to ``end``, and whose second half of slots mirrors the first.
 
         Row 0 of bins is node ``first_node``; where bins has one row only, it serves every node. Without ``families``
         categorical features have no candidates.
         """
         costs = np.empty((end - begin, self.n_slots), dtype=np.int64)
-        twice = np.zeros(end - begin, dtype=np.uint8)
+        mirrored = np.zeros(end - begin, dtype=np.uint8)
         kind = self.kind[begin:end]
         costs[kind < 0 if families else kind != 0] = ABSENT_COST
-        arguments = cost.kernel_arguments(self.layout)
+        rule, view = cost.rule(self.layout), scoring.BinsView(bins, self.layout.n_columns, self.layout.shift)
         for is_categorical in (0, 1):
             rows = np.flatnonzero(kind == is_categorical)
             if not len(rows) or (is_categorical and not families):
@@ -305,17 +302,15 @@ class _Candidates:
                 allowed = self.regions.allowed[nodes, self.regions.categorical_index[features]]
                 starts, sizes = self.families.starts[features], self.families.sizes[features]
                 scoring.family_costs(
-                    bins, here, features, starts, sizes, self.families.masks, allowed, rows, *arguments, costs
+                    rule, view, here, features, starts, sizes, self.families.masks, allowed, rows, costs
                 )
             else:
                 low, high, missing = (
                     a[nodes, features] for a in (self.regions.low, self.regions.high, self.regions.missing)
                 )
-                counts, sums = np.empty(N_CODES, dtype=np.int64), np.empty((3, N_CODES))
-                scoring.numeric_costs(
-                    bins, here, features, low, high, missing, rows, *arguments, counts, sums, twice, costs
-                )
-        return costs, twice
+                scratch = np.empty((4, N_CODES))
+                scoring.numeric_costs(rule, view, here, features, low, high, missing, rows, scratch, mirrored, costs)
+        return costs, mirrored
 
     def masks(self, pairs: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> Masks:
         """Return the masks of chosen slots."""
@@ -489,9 +484,10 @@ class _MedianLevel:
             costs = np.full(len(found), ABSENT_COST, dtype=np.int64)
             pairs = first * k + np.flatnonzero(found)
             quality = np.empty(len(pairs), dtype=np.int64)
-            arguments = self.splitter.quality.kernel_arguments(self.splitter.layout)
+            layout = self.splitter.layout
+            rule, view = self.splitter.quality.rule(layout), scoring.BinsView(bins, layout.n_columns, layout.shift)
             here = np.minimum(self.candidates.nodes[pairs] - first_node, len(bins) - 1)
-            scoring.mask_costs(bins, here, self.candidates.features[pairs], masks[found], *arguments, quality)
+            scoring.mask_costs(rule, view, here, self.candidates.features[pairs], masks[found], quality)
             costs[found] = quality
             picks = select(self.splitter.rule, costs.reshape(-1, k), self.choice_table, self.choice_streams[first:last])
         nodes = np.flatnonzero(picks >= 0)
