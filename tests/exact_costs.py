@@ -1,5 +1,7 @@
 """The costs of splits as docs/privacy.md writes them, for numbers of any kind."""
 
+from diprime.kernels import scoring
+
 
 def impurity_of_share(p, ends):
     """Return f of Cost: slope 1 at first, slope -1 at last, a parabola between, without a jump or a bend."""
@@ -8,3 +10,8 @@ def impurity_of_share(p, ends):
     if p >= 1 - ends:
         return 1 - p
     return p - (p - ends) ** 2 / (1 - 2 * ends)
+
+
+def rule_and_view(cost, layout, bins):
+    """Return the first two arguments of the kernels that compute costs."""
+    return cost.rule(layout), scoring.BinsView(bins, layout.n_columns, layout.shift)

@@ -42,10 +42,15 @@ class Layout:
     def weight(self):
         return Fraction(1, min(self.n_columns, 2))
 
-    def arguments(self, cost):
-        """Return how a kernel reads bins, and what it makes of them."""
+    def arguments(self, cost, bins, build=BOTH.build):
+        """Return what a kernel makes of bins, and how it reads them."""
         scale = float(cost.units * self.weight / self.whole)
-        return self.n_columns, self.shift, scale, float(self.whole), float(cost.ends), cost.balance, cost.enough
+        rule = build("CostRule", scale, float(self.whole), float(cost.ends), cost.balance, cost.enough)
+        return rule, build("BinsView", bins, self.n_columns, self.shift)
+
+    def compiled_arguments(self, cost, bins):
+        """Return the same for the compiled kernel alone."""
+        return self.arguments(cost, bins, lambda name, *arguments: getattr(BOTH.compiled, name)(*arguments))
 
 
 NUMBER, TWO_CLASSES, THREE_CLASSES = Layout(1, 38, 4096), Layout(1, 32, 1), Layout(3, 32, 1)
@@ -137,24 +142,22 @@ def numeric_costs(layout, bins, low, high, missing, n_cells, cost, *, feature=0,
     one = np.zeros(1, dtype=np.int64)
     after, _ = BOTH(
         "numeric_costs",
-        bins,
+        *layout.arguments(cost, bins),
         one + node,
         one + feature,
         np.array([low], dtype=np.uint8),
         np.array([high], dtype=np.uint8),
         np.array([missing], dtype=np.uint8),
         one,
-        *layout.arguments(cost),
-        np.full(256, 5, dtype=np.int64),
-        np.full((3, 256), 5.0),
+        np.full((4, 256), 5.0),
         np.full(1, 7, dtype=np.uint8),
         np.full((1, 2 * n_cells), UNTOUCHED, dtype=np.int64),
     )
-    twice, costs = after[-2][0], after[-1][0]
-    if twice:
+    mirrored, costs = after[-2][0], after[-1][0]
+    if mirrored:
         assert (costs[n_cells:] == UNTOUCHED).all()
         costs = np.tile(costs[:n_cells], 2)
-    return costs, twice
+    return costs, mirrored
 
 
 def expected_slots(low, high, missing, half):
@@ -180,8 +183,8 @@ def check_numeric(rng, layout, style, low, high, missing, n_cells, cost):
     cells = draw_cells(rng, layout, style, codes) if codes else draw_cells(rng, layout, "none", [0])
     bins = rng.integers(0, 2**63, size=(2, 2, 256 * layout.n_columns)).astype(np.uint64)  # other nodes and features
     bins[1, 1] = as_bins(layout, cells).ravel()
-    costs, twice = numeric_costs(layout, bins.reshape(2, -1), low, high, missing, n_cells, cost, feature=1, node=1)
-    assert twice == (missing and not cells[0][255].any())
+    costs, mirrored = numeric_costs(layout, bins.reshape(2, -1), low, high, missing, n_cells, cost, feature=1, node=1)
+    assert mirrored == (missing and not cells[0][255].any())
     check_slots(layout, costs, cells, expected_slots(low, high, missing, n_cells), cost)
 
 
@@ -237,7 +240,7 @@ def test_a_thousand_columns(ends, style):
     check_slots(layout, costs, cells, expected_slots(0, 2, True, 3), cost)
     zero, right = np.zeros(1, dtype=np.int64), threshold(1, missing_right=True)
     found = zero.copy()
-    BOTH.compiled.mask_costs(bins, zero, zero, masks_of(right[None]), *layout.arguments(cost), found)
+    BOTH.compiled.mask_costs(*layout.compiled_arguments(cost, bins), zero, zero, masks_of(right[None]), found)
     check_cost(found[0], layout, cells, right, cost)
 
 
@@ -254,14 +257,13 @@ def test_several_nodes_and_features_in_one_call():
     nodes, features, rows = np.array([2, 0, 2, 1]), np.array([0, 1, 1, 0]), np.array([3, 0, 1, 4])
     low, high = np.array([0, 2, 0, 0], dtype=np.uint8), np.array([8, 5, 8, 3], dtype=np.uint8)
     missing = np.array([1, 0, 0, 1], dtype=np.uint8)
-    costs, twice = np.full((6, 18), UNTOUCHED, dtype=np.int64), np.full(6, 7, dtype=np.uint8)
-    scratch = np.zeros(256, dtype=np.int64), np.zeros((3, 256))
+    costs, mirrored = np.full((6, 18), UNTOUCHED, dtype=np.int64), np.full(6, 7, dtype=np.uint8)
     after, _ = BOTH(
-        "numeric_costs", bins, nodes, features, low, high, missing, rows,
-        *layout.arguments(cost), *scratch, twice, costs,
+        "numeric_costs", *layout.arguments(cost, bins), nodes, features, low, high, missing, rows,
+        np.zeros((4, 256)), mirrored, costs,
     )  # fmt: skip
-    twice, costs = after[-2:]
-    assert twice.tolist() == [0, 0, 7, 0, 1, 7]
+    mirrored, costs = after[-2:]
+    assert mirrored.tolist() == [0, 0, 7, 0, 1, 7]
     assert (costs[[2, 5]] == UNTOUCHED).all()
     assert (costs[4, 9:] == UNTOUCHED).all()
     costs[4, 9:] = costs[4, :9]
@@ -294,7 +296,7 @@ def test_mask_costs_are_those_of_exact_arithmetic(seed, layout, style, cost, n):
     nodes, features = rng.integers(0, 2, size=n), rng.integers(0, 2, size=n)
     rights = draw_rights(rng, n)
     costs = np.full(n, UNTOUCHED, dtype=np.int64)
-    after, _ = BOTH("mask_costs", bins, nodes, features, masks_of(rights), *layout.arguments(cost), costs)
+    after, _ = BOTH("mask_costs", *layout.arguments(cost, bins), nodes, features, masks_of(rights), costs)
     for i in range(n):
         check_cost(after[-1][i], layout, cells[2 * nodes[i] + features[i]], rights[i], cost)
 
@@ -315,8 +317,8 @@ def test_family_costs_are_those_of_their_masks_where_both_sides_can_occur(seed, 
     allowed[:, codes] = rng.random((3, len(codes))) < 0.6
     costs = np.full((4, 9), UNTOUCHED, dtype=np.int64)
     after, _ = BOTH(
-        "family_costs", bins, nodes, features, starts, sizes, masks_of(rights), masks_of(allowed), rows,
-        *layout.arguments(cost), costs,
+        "family_costs", *layout.arguments(cost, bins), nodes, features, starts, sizes,
+        masks_of(rights), masks_of(allowed), rows, costs,
     )  # fmt: skip
     absent = np.ones((3, 9), dtype=bool)
     for i in range(3):
@@ -333,15 +335,15 @@ def test_family_costs_are_those_of_their_masks_where_both_sides_can_occur(seed, 
 @pytest.mark.parametrize("name", ["mask_costs", "numeric_costs", "family_costs"])
 def test_no_pairs(name):
     none, bins = np.zeros(0, dtype=np.int64), np.zeros((1, 256), dtype=np.uint64)
-    no_masks, no_bytes, tail = np.zeros((0, 32), np.uint8), np.zeros(0, np.uint8), TWO_CLASSES.arguments(MEDIAN_COST)
-    two = np.zeros((2, 4), dtype=np.int64)
+    no_masks, no_bytes = np.zeros((0, 32), np.uint8), np.zeros(0, np.uint8)
+    head = TWO_CLASSES.arguments(MEDIAN_COST, bins)
+    scratch, flags, two = np.zeros((4, 256)), np.zeros(2, np.uint8), np.zeros((2, 4), dtype=np.int64)
     if name == "mask_costs":
-        BOTH(name, bins, none, none, no_masks, *tail, none)
+        BOTH(name, *head, none, none, no_masks, none)
     elif name == "family_costs":
-        BOTH(name, bins, none, none, none, none, no_masks, no_masks, none, *tail, two)
+        BOTH(name, *head, none, none, none, none, no_masks, no_masks, none, two)
     else:
-        scratch = np.zeros(256, dtype=np.int64), np.zeros((3, 256)), np.zeros(2, np.uint8)
-        BOTH(name, bins, none, none, no_bytes, no_bytes, no_bytes, none, *tail, *scratch, two)
+        BOTH(name, *head, none, none, no_bytes, no_bytes, no_bytes, none, scratch, flags, two)
 
 
 # One record more -----------------------------------------------------------------------------------------------------
@@ -350,16 +352,16 @@ def test_no_pairs(name):
 def all_costs(layout, cells, cost, rights):
     """Return the costs of all thresholds, on both sides, and of masks."""
     bins, zero = as_bins(layout, cells).reshape(1, -1), np.zeros(1, dtype=np.int64)
-    bytes_of, arguments = lambda value: np.array([value], np.uint8), layout.arguments(cost)
+    bytes_of, arguments = lambda value: np.array([value], np.uint8), layout.compiled_arguments(cost, bins)
     thresholds, of_masks = np.zeros((1, 510), dtype=np.int64), np.zeros(len(rights), dtype=np.int64)
-    scratch, twice = (np.zeros(256, np.int64), np.zeros((3, 256))), bytes_of(0)
+    scratch, mirrored = np.zeros((4, 256)), bytes_of(0)
     BOTH.compiled.numeric_costs(
-        bins, zero, zero, bytes_of(0), bytes_of(254), bytes_of(1), zero, *arguments, *scratch, twice, thresholds
+        *arguments, zero, zero, bytes_of(0), bytes_of(254), bytes_of(1), zero, scratch, mirrored, thresholds
     )
-    if twice[0]:
+    if mirrored[0]:
         thresholds[:, 255:] = thresholds[:, :255]
     zeros = np.zeros(len(rights), dtype=np.int64)
-    BOTH.compiled.mask_costs(bins, zeros, zeros, masks_of(rights), *arguments, of_masks)
+    BOTH.compiled.mask_costs(*arguments, zeros, zeros, masks_of(rights), of_masks)
     return np.concatenate([thresholds[0], of_masks])
 
 

@@ -209,19 +209,19 @@ def test_the_same_test_notices_a_draw_that_favours_small_integers():
     assert not fits(np.bincount((drawn >> np.uint64(30)).astype(int), minlength=3), [1 / 3] * 3)
 
 
-@pytest.mark.parametrize("n_parts", [2, 3, 5, 7, 11, 200])
-def test_parts_are_uniform_and_independent(n_parts):
-    parts = np.zeros(DRAWS, dtype=np.uint16)
-    sampling.draw_parts(RandomSource(n_parts).streams(1)[0], n_parts, parts)
-    assert fits(np.bincount(parts, minlength=n_parts), [1 / n_parts] * n_parts)
-    if n_parts < 20:
-        pairs = n_parts * parts[:-1:2].astype(int) + parts[1::2]
-        assert fits(np.bincount(pairs, minlength=n_parts**2), [1 / n_parts**2] * n_parts**2)
+@pytest.mark.parametrize("n_trees", [2, 3, 5, 7, 11, 200])
+def test_trees_are_uniform_and_independent(n_trees):
+    trees = np.zeros(DRAWS, dtype=np.uint16)
+    sampling.draw_trees(RandomSource(n_trees).streams(1)[0], n_trees, trees)
+    assert fits(np.bincount(trees, minlength=n_trees), [1 / n_trees] * n_trees)
+    if n_trees < 20:
+        pairs = n_trees * trees[:-1:2].astype(int) + trees[1::2]
+        assert fits(np.bincount(pairs, minlength=n_trees**2), [1 / n_trees**2] * n_trees**2)
     out = np.zeros(DRAWS, dtype=np.uint32)
     sampling.draw_words(RandomSource(0).streams(1)[0], out)
-    bits = (n_parts - 1).bit_length()
-    biased = (out & np.uint32(2**bits - 1)) % n_parts  # what would come out if nothing were thrown away
-    assert fits(np.bincount(biased, minlength=n_parts), [1 / n_parts] * n_parts) == (n_parts == 2)
+    bits = (n_trees - 1).bit_length()
+    biased = (out & np.uint32(2**bits - 1)) % n_trees  # what would come out if nothing were thrown away
+    assert fits(np.bincount(biased, minlength=n_trees), [1 / n_trees] * n_trees) == (n_trees == 2)
 
 
 def orders(permute, n_things, n):

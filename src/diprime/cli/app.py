@@ -24,8 +24,8 @@ from diprime.cli.planning import Model, estimator, rehearse
 from diprime.cli.shell import EXIT_CODES, OneSentence, print_json, progress, remark, stderr, stdout, visible
 from diprime.domain import Categorical
 from diprime.model.tree_view import Tree, read_tree
-from diprime.privacy.measures import exact_epsilon
 from diprime.output.report import render
+from diprime.privacy.measures import exact_epsilon
 
 
 def _examples(*commands: str) -> str:

@@ -39,6 +39,7 @@ from diprime._util.version import __version__
 from diprime.domain import Categorical, Domain
 from diprime.domain.features import bounds
 from diprime.domain.files import parse_json
+from diprime.kernels.constants import MASK_BYTES
 from diprime.model.forest import Forest
 from diprime.model.noise import LEAF_SUMS
 from diprime.privacy.ledger import Ledger
@@ -262,7 +263,7 @@ def _read_forest(depths: list[Any], body: memoryview, n_outputs: int) -> Forest:
     n_splits = n_leaves - len(depths)
     shapes: list[tuple[str, tuple[int, ...]]] = [
         ("<i4", (n_splits,)),
-        ("u1", (n_splits, 32)),
+        ("u1", (n_splits, MASK_BYTES)),
         ("<f8", (n_leaves, n_outputs)),
         ("<f8", (n_leaves,)),
     ]

@@ -13,7 +13,8 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.kernels import walking
-from diprime.model.masks import MASK_BYTES, Features, Masks, read_threshold_mask, threshold_mask
+from diprime.kernels.constants import MASK_BYTES
+from diprime.model.masks import Features, Masks, read_threshold_mask, threshold_mask
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.uint8]

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from diprime.domain.codes import MISSING, N_CODES
+from diprime.kernels.constants import MISSING, N_CODES
 
 Masks = npt.NDArray[np.uint8]
 Features = npt.NDArray[np.int32]
-
-MASK_BYTES = N_CODES // 8
-"""The size of a mask."""
 
 
 def threshold_mask(threshold: npt.NDArray[np.int64], missing_right: npt.NDArray[np.bool_]) -> Masks:

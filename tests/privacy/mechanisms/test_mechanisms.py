@@ -350,16 +350,16 @@ HALVES = [[3, 0], [A, 1], [2, 2], [A, A], [1, A]]
 
 
 @pytest.mark.parametrize("rule", PMFS)
-@pytest.mark.parametrize("twice", [[1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [1, 0, 0, 0, 0], [0, 0, 1, 1, 0]])
-def test_blocks_that_count_twice_have_the_distribution_of_what_they_stand_for(rule, twice):
+@pytest.mark.parametrize("mirrored", [[1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [1, 0, 0, 0, 0], [0, 0, 1, 1, 0]])
+def test_mirrored_blocks_have_the_distribution_of_what_they_stand_for(rule, mirrored):
     second = [[4, 1], [0, A], [A, A], [2, 5], [1, 1]]
     table = weight_table(Fraction(1), 2, 20)
     unwritten = [-(10**6), -5]  # would be picked at once, were they read
-    blocks = list(zip(HALVES, second, twice, strict=True))
+    blocks = list(zip(HALVES, second, mirrored, strict=True))
     costs = [c for first, rest, again in blocks for c in [*first, *(unwritten if again else rest)]]
     whole = [c for first, rest, again in blocks for c in [*first, *(first if again else rest)]]
     once = [c for first, rest, again in blocks for c in [*first, *([A, A] if again else rest)]]
-    rows, flags = np.tile(np.array(costs), (DRAWS, 1)), np.tile(np.array(twice, dtype=np.uint8), (DRAWS, 1))
+    rows, flags = np.tile(np.array(costs), (DRAWS, 1)), np.tile(np.array(mirrored, dtype=np.uint8), (DRAWS, 1))
     picks = select(rule, rows, table, RandomSource(11).streams(DRAWS), flags)
     counts = np.bincount(picks, minlength=len(costs))
     assert fits(counts, PMFS[rule](whole, table))
@@ -367,13 +367,13 @@ def test_blocks_that_count_twice_have_the_distribution_of_what_they_stand_for(ru
 
 
 @pytest.mark.parametrize("rule", PMFS)
-def test_every_row_has_its_own_blocks_that_count_twice(rule):
+def test_every_row_has_its_own_mirrored_blocks(rule):
     """Without privacy the least cost is picked: which rows have it in both halves tells which were read twice."""
     table = weight_table(math.inf, 2, 8)
     costs = np.array([[1, 0, 7, 7, 3, 3, 3, 3]] * 3)
-    twice = np.array([[0, 0], [1, 0], [0, 1]], dtype=np.uint8)
+    mirrored = np.array([[0, 0], [1, 0], [0, 1]], dtype=np.uint8)
     picks = select(
-        rule, np.repeat(costs, 60, axis=0), table, RandomSource(12).streams(180), np.repeat(twice, 60, axis=0)
+        rule, np.repeat(costs, 60, axis=0), table, RandomSource(12).streams(180), np.repeat(mirrored, 60, axis=0)
     )
     assert [set(part.tolist()) for part in picks.reshape(3, 60)] == [{1}, {1, 3}, {1}]
 

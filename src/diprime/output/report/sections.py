@@ -185,7 +185,7 @@ def _budget_chart(ledger: Ledger, name: str) -> Element:
         rectangle = tag("rect", tag("title", text), x=f"{end - width:.4f}%", width=f"{width:.4f}%", height="100%")
         rectangle.set("class", f"fill-{colour}")
         bars.append(rectangle)
-    spent = {g: sum(c.total for c in ledger.charges if c.group == g) for g in groups}
+    spent = {g: sum(c.total for c in ledger.charges if c.kind == g) for g in groups}
     legend = [
         tag(
             "li",

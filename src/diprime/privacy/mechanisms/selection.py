@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.kernels import sampling
+from diprime.kernels.constants import ABSENT_COST
 from diprime.privacy.ledger import Receipt, UnpaidReleaseError
 from diprime.privacy.mechanisms.weights import Weights, weight_table
 from diprime.privacy.randomness import Streams
 
 Rule = Literal["exponential mechanism", "permute-and-flip"]
 Costs = npt.NDArray[np.int64]
-
-ABSENT_COST = 1 << 62  # the cost of a slot that holds no candidate
 
 
 class Selection:
