@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
-from test_privacy_of_objects import Secrets, leaks
 
 from diprime import Categorical, Domain, Ledger, Numeric, PrivacyWarning
 from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
@@ -28,6 +27,7 @@ from diprime.paper.baselines.recipes import (
 from diprime.privacy.mechanisms.laplace import laplace_variance
 from diprime.privacy.mechanisms.selection import exponential_pmf
 from diprime.privacy.randomness import RandomSource
+from tests.guarantees.test_fitted_objects import Secrets, leaks
 from tests.small_data import DOMAINS, make
 
 not_private = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")

@@ -69,7 +69,7 @@ def render(model: Any) -> str:
 
 
 def _asset(name: str) -> str:
-    return files("diprime.report").joinpath(name).read_text(encoding="utf-8")
+    return files("diprime.output.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
