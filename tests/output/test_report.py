@@ -13,6 +13,7 @@ import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, merge
 from diprime.model.tree_view import read_tree
 from diprime.output.report import sections
+from diprime.output.report.page import _asset
 from diprime.report import render
 from tests.browser import Browser
 from tests.small_data import DOMAINS, TASKS, fit, make
@@ -186,7 +187,7 @@ def test_nothing_in_it_points_elsewhere(models):
         for name in ("src", "href", "action", "xlink:href"):
             assert attributes.get(name, "data:,") == "data:,", tag
     for asset in ("style.css", "explore.js"):
-        assert not re.search(r"url\(|@import|fetch\(|XMLHttp|https?:", diprime.report.page._asset(asset))
+        assert not re.search(r"url\(|@import|fetch\(|XMLHttp|https?:", _asset(asset))
 
 
 def test_an_unfitted_model_has_no_report():

@@ -259,7 +259,7 @@ def test_sums_are_released_with_the_noise_that_is_charged(of_number):
 def test_strict_growth_sees_nothing_but_what_is_released(monkeypatch):
     # With releases and picks held fixed, other records must give the same tree.
     monkeypatch.setattr(Recipe, "release", lambda self, sums, source: np.arange(2 * len(sums)).reshape(-1, 2) % 7)
-    monkeypatch.setattr("diprime.baselines.growth.select", lambda rule, costs, *_: costs.argmax(axis=1))
+    monkeypatch.setattr("diprime.paper.baselines.growth.select", lambda rule, costs, *_: costs.argmax(axis=1))
     layout = TargetLayout.of_classes(2)
     rng = np.random.default_rng(0)
     trees = []
