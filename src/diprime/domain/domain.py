@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from diprime.domain.features import Categorical, Feature, Numeric, linear_formul
 from diprime.domain.files import Facts, read_dict, read_json, read_toml, write_dict, write_json, write_toml
 from diprime.domain.inference import infer
 from diprime.domain.tables import Array, read_table, read_target
+from diprime.domain.target_layout import TargetLayout, Task
 
 __all__ = ["MISSING", "OTHER", "TARGET_UNITS", "Categorical", "Domain", "Numeric", "RowReader"]
 
@@ -49,6 +50,10 @@ class Domain:
         Which features are categorical.
     n_codes : ndarray of int
         How many codes each feature's cells or levels take, "other" and "missing" not counted.
+    task : {"classification", "regression"}
+        What is learnt: classes where the target is categorical, numbers where it is numeric.
+    layout : TargetLayout
+        How the target becomes integers that can be added up.
 
     Examples
     --------
@@ -62,6 +67,8 @@ class Domain:
            [254,   0]], dtype=uint8)
     >>> domain.encode_target(["yes", "no", None])
     array([ 1,  0, -1], dtype=int32)
+    >>> domain.task
+    'classification'
     >>> Domain.from_toml(domain.to_toml()) == domain
     True
     """
@@ -136,6 +143,18 @@ class Domain:
         counts = [f.n_codes if isinstance(f, Categorical) else f.n_cells for f in self.features.values()]
         return _frozen(np.array(counts, dtype=np.int64))
 
+    @property
+    def task(self) -> Task:
+        """What is learnt: classes where the target is categorical, numbers where it is numeric."""
+        return "classification" if isinstance(self.target, Categorical) else "regression"
+
+    @cached_property
+    def layout(self) -> TargetLayout:
+        """How the target becomes integers that can be added up."""
+        if isinstance(self.target, Categorical):
+            return TargetLayout.of_classes(len(self.target.levels))
+        return TargetLayout.of_number(TARGET_UNITS)
+
     @cached_property
     def _row_encoding(self) -> RowEncoding:
         return RowEncoding(self.features)
@@ -203,7 +222,7 @@ class Domain:
     # -- reading a domain from data -----------------------------------------------------------------------------------
 
     @classmethod
-    def infer(cls, X: Any, y: Any, task: Literal["classification", "regression"]) -> Domain:
+    def infer(cls, X: Any, y: Any, task: Task) -> Domain:
         """Read a domain from the data. It tells about them: **not private**.
 
         Parameters

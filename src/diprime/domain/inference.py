@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from diprime.domain.features import Categorical, Feature, Numeric, short
 from diprime.domain.tables import Array, Column, is_missing, python_value, read_table, read_target, spans
+from diprime.domain.target_layout import Task
 
 _WIDEST = 8e307  # half the largest range that float64 can subtract
 
 
-def infer(X: Any, y: Any, task: Literal["classification", "regression"]) -> tuple[dict[str, Feature], Feature]:
+def infer(X: Any, y: Any, task: Task) -> tuple[dict[str, Feature], Feature]:
     """Return the features and the target that `Domain.infer` makes a domain of."""
     if task not in ("classification", "regression"):
         raise ValueError(f"task = {short(task)} is unknown; use 'classification' or 'regression'.")

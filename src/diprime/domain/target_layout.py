@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+Task = Literal["classification", "regression"]
+"""What is learnt: to predict one of a list of classes, or a number."""
 Bins = npt.NDArray[np.uint64]
 
 

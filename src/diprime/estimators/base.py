@@ -16,11 +16,9 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime._util.threads import resolve_n_jobs
-from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric, RowReader
+from diprime.domain import Categorical, Domain, RowReader, Task
 from diprime.domain.batches import encode_batches
 from diprime.domain.encoding import Rows
-from diprime.domain.target_layout import TargetLayout
-from diprime.model.files import Task
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.randomness import RandomSource
 
@@ -41,13 +39,6 @@ def check_choice(name: str, value: object, choices: Sequence[object]) -> Any:
     if not any(type(value) is type(c) and value == c for c in choices):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
     return value
-
-
-def target_layout(domain: Domain) -> TargetLayout:
-    """Return how the domain's target becomes integers."""
-    if isinstance(domain.target, Categorical):
-        return TargetLayout.of_classes(len(domain.target.levels))
-    return TargetLayout.of_number(TARGET_UNITS)
 
 
 def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
@@ -124,10 +115,10 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 f"domain must be a Domain or 'infer', got a {type(self.domain).__name__}; "
                 "write Domain({'age': Numeric(17, 90), …}, target=…)."
             )
-        wanted = Categorical if self._task == "classification" else Numeric
-        if not isinstance(self.domain.target, wanted):
+        if self.domain.task != self._task:
+            wanted = "Categorical" if self._task == "classification" else "Numeric"
             raise ValueError(
-                f"{type(self).__name__} needs a domain whose target is {wanted.__name__}(…), "
+                f"{type(self).__name__} needs a domain whose target is {wanted}(…), "
                 f"got {type(self.domain.target).__name__}(…)."
             )
         return self.domain

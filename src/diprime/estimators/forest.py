@@ -16,9 +16,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from diprime._util.threads import Threads, resolve_n_jobs
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.domain import Domain, Numeric
 from diprime.domain.encoding import Rows
-from diprime.estimators.base import PrivateEstimator, check_choice, check_integer, sorted_classes, target_layout
+from diprime.estimators.base import PrivateEstimator, check_choice, check_integer, sorted_classes
 from diprime.model.files import ModelContent, ModelFileError, load_content, save_content
 from diprime.model.forest import Forest
 from diprime.privacy.ledger import Accounting, Ledger
@@ -139,13 +139,13 @@ class _DiPriMe(PrivateEstimator):
         ledger: Ledger,
         source: RandomSource,
     ) -> Forest:
-        layout = target_layout(domain)
+        layout = domain.layout
         with Threads(resolve_n_jobs(self.n_jobs)) as threads:
             structure, leaves = train(rows, target, domain, layout, settings, ledger, source, threads)
         if settings.accounting == "paper":
             means = plain_means(leaves)
         else:
-            means = shrunken_means(leaves, of_classes=isinstance(domain.target, Categorical))
+            means = shrunken_means(leaves, of_classes=domain.task == "classification")
         return Forest.of_trees(structure, self._leaf_values(means, leaves, domain), leaves.counts)
 
     @abstractmethod

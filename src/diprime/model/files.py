@@ -26,21 +26,20 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from diprime._util.atomic_file import atomic_file
 from diprime._util.version import __version__
-from diprime.domain import Categorical, Domain
+from diprime.domain import Categorical, Domain, Task
 from diprime.domain.features import bounds
 from diprime.domain.files import parse_json
 from diprime.model.forest import Forest
 from diprime.model.noise import LEAF_SUMS
 from diprime.privacy.ledger import Ledger
 
-Task = Literal["classification", "regression"]
 FORMAT = 1
 MAGIC = b"DIPRIME\0"
 MAX_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
@@ -183,8 +182,7 @@ def _read_format_1(header: dict[str, Any], body: memoryview) -> ModelContent:
     if unknown:
         raise ValueError(f"its header has {len(unknown)} unknown entries.")
     domain = _within("domain", Domain.from_dict, header["domain"])
-    of_classes = isinstance(domain.target, Categorical)
-    if header["task"] != ("classification" if of_classes else "regression"):
+    if header["task"] != domain.task:
         raise ValueError("its task is not that of its target.")
     if isinstance(domain.target, Categorical):
         n_outputs, low, high = len(domain.target.levels), 0.0, 1.0
@@ -193,7 +191,7 @@ def _read_format_1(header: dict[str, Any], body: memoryview) -> ModelContent:
     forest = _read_forest(header["depths"], body, n_outputs)
     forest.check(domain, low, high)
     return ModelContent(
-        "classification" if of_classes else "regression",
+        domain.task,
         header["parameters"],
         domain,
         header["domain_inferred"],

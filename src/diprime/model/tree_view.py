@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain.codes import BUCKETS
 from diprime.domain.features import Feature, bounds
-from diprime.estimators.base import target_layout
 from diprime.model.forest import Forest
 from diprime.model.masks import read_threshold_mask
 from diprime.model.noise import charged_noise_variance, mean_variance
@@ -143,12 +142,11 @@ def _sum_up(counts: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 def _noise(model: Any, counts: Floats, values: Floats, leaves_below: Floats) -> tuple[Floats, Floats]:
     """Return the standard deviations of the noise in counts and in means."""
-    target = model.domain_.target
-    of_classes = isinstance(target, Categorical)
-    layout = target_layout(model.domain_)
+    domain: Domain = model.domain_
+    of_classes, layout = domain.task == "classification", domain.layout
     variance = leaves_below * charged_noise_variance(model.privacy_, layout)
     n_outputs = layout.n_outputs
-    low, high = (0.0, 1.0) if of_classes else bounds(target)
+    low, high = bounds(domain.target) if isinstance(domain.target, Numeric) else (0.0, 1.0)
     means = (values - low) / (high - low)
     some = np.maximum(counts, 1.0)
     if model.privacy_.accounting == "paper" and not of_classes:

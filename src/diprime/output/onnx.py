@@ -92,7 +92,7 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     column_of_feature = np.argsort([*numbers, *texts])
     together = graph.add("Concat", *codes, axis=1) if len(codes) > 1 else codes[0]
     sums = _predict(graph, together, forest, column_of_feature)
-    if isinstance(domain.target, Categorical):
+    if domain.task == "classification":
         place = graph.add("ArgMax", sums, axis=1, keepdims=0)
         classes = _plain_classes(model.classes_)
         graph.output("label", graph.add("Gather", graph.constant(classes), place), classes.dtype)

@@ -8,7 +8,6 @@ from itertools import accumulate
 from typing import Any
 
 import diprime
-from diprime.domain import Categorical
 from diprime.domain.features import bounds
 from diprime.model.tree_view import Tree, feature_text, read_tree, shortened
 from diprime.output.report.html import Child, Element, json_script, table, tag
@@ -207,11 +206,11 @@ def importances(model: Any) -> Element:
 def explorer(model: Any) -> Element:
     """Return the trees, to be opened node by node."""
     trees, n_trees = _drawn_trees(model), model.forest_.n_trees
-    target = model.domain_.target
-    of_classes = isinstance(target, Categorical)
+    domain = model.domain_
+    of_classes = domain.task == "classification"
     data = {
         "classes": [shortened(str(c)) for c in model.classes_.tolist()] if of_classes else None,
-        "range": None if of_classes else list(bounds(target)),
+        "range": None if of_classes else list(bounds(domain.target)),
         "trees": [
             {
                 "depth": tree.depth,

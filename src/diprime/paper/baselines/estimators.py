@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from diprime.domain import Domain, Numeric
 from diprime.domain.encoding import Rows
-from diprime.estimators.base import PrivateEstimator, check_choice, check_integer, sorted_classes, target_layout
+from diprime.estimators.base import PrivateEstimator, check_choice, check_integer, sorted_classes
 from diprime.paper.baselines.branches import Branches
 from diprime.paper.baselines.forest import LEAF, MultiwayForest, Tree
 from diprime.paper.baselines.growth import Records, grow, prune
@@ -92,7 +92,7 @@ class _Baseline(PrivateEstimator):
         source: RandomSource,
     ) -> MultiwayForest:
         branches = Branches(domain, settings.n_bins)
-        depth, layout = settings.max_depth, target_layout(domain)
+        depth, layout = settings.max_depth, domain.layout
         max_leaves = int(np.prod(np.sort(branches.n_branches.astype(float))[::-1][:depth]))
         if max_leaves > MAX_LEAVES:
             raise ValueError(
