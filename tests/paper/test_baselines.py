@@ -27,6 +27,7 @@ from diprime.paper.baselines.recipes import (
 from diprime.privacy.mechanisms.laplace import laplace_variance
 from diprime.privacy.mechanisms.selection import exponential_pmf
 from diprime.privacy.randomness import RandomSource
+from tests.docstrings import read_defaults, read_sections
 from tests.guarantees.test_fitted_objects import Secrets, leaks
 from tests.small_data import DOMAINS, make
 
@@ -70,11 +71,13 @@ def test_scikit_learn_checks_with_default_parameters(estimator, accounting):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_the_documentation_names_every_parameter(estimator):
-    text = inspect.getdoc(estimator)
-    sections = dict(zip(*[iter(re.split(r"\n?^(\w+)\n-+$\n", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
-    documented = re.findall(r"^(\w+) : ", sections["Parameters"], flags=re.MULTILINE)
-    assert documented == list(inspect.signature(estimator).parameters)
-    documented = set(re.findall(r"^(\w+_) : ", sections["Attributes"], flags=re.MULTILINE))
+    documented = read_defaults(estimator)
+    arguments = inspect.signature(estimator).parameters
+    assert list(documented) == list(arguments)
+    assert documented.pop("domain") is None  # it must be given
+    for name, default in documented.items():
+        assert default.replace('"', "'") == repr(arguments[name].default), name
+    documented = set(re.findall(r"^(\w+_) : ", read_sections(estimator)["Attributes"], flags=re.MULTILINE))
     fitted = {name for name in vars(fit(estimator)) if name.endswith("_")}
     assert fitted == documented - {"feature_names_in_"}
 

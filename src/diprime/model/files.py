@@ -9,7 +9,8 @@ A file is, in this order and for every version of the format:
 * the SHA-256 of everything before, 32 bytes.
 
 Version 1 has ``format``, ``diprime`` (the version of the library that wrote it), ``task``, ``parameters``, ``domain``,
-``domain_inferred``, ``columns_named``, ``ledger`` and ``depths`` (of the trees) in its header. Its body is the arrays
+``domain_inferred``, ``columns_named``, ``ledger`` and ``depths`` (of the trees) in its header. ``parameters`` may lack
+those of later versions of the library, which then get their defaults; unknown ones are refused. Its body is the arrays
 of `diprime.Forest` one after the other, little-endian and C-ordered: ``features`` (int32), ``masks`` (32 bytes each),
 ``values`` and ``counts`` (float64). Their lengths follow from the depths and the target.
 
@@ -63,7 +64,7 @@ class ModelContent:
     task : {"classification", "regression"}
         Which estimator it is.
     parameters : dict
-        Parameters of its constructor, as plain data.
+        Parameters of its constructor, as plain data; those that are missing have their defaults.
     domain : Domain
         The domain of the fit.
     domain_inferred : bool

@@ -9,6 +9,7 @@ from typing import Any
 
 import diprime
 from diprime.domain.features import bounds
+from diprime.estimators.parameters import RECORDED
 from diprime.model.tree_view import Tree, feature_text, read_tree, shortened
 from diprime.output.report.html import Child, Element, json_script, table, tag
 from diprime.privacy.ledger import Ledger
@@ -279,7 +280,7 @@ def model_card(model: Any) -> Element:
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
         ("records", f"{_listed_counts(forest.tree_counts.tolist())} (a tree, as released)"),
         ("features", str(domain.n_features)),
-        *((name, str(parameters[name])) for name in SHOWN_PARAMETERS),
+        *((name, str(parameters[name])) for name in RECORDED),
     ]
     if model.random_state is not None:
         facts.append(("random_state", "set; not shown here"))
@@ -305,17 +306,6 @@ def model_card(model: Any) -> Element:
     )
 
 
-SHOWN_PARAMETERS = (
-    "epsilon",
-    "method",
-    "n_estimators",
-    "max_depth",
-    "max_features",
-    "split_share",
-    "balance",
-    "partition",
-    "accounting",
-)
 CITATION = """@article{consul2021balance,
   title   = {Balance is key: Private median splits yield high-utility random trees},
   author  = {Consul, Shorya and Williamson, Sinead A.},
