@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, ModelFileError, Numeric, load, merge
+from diprime.estimators.parameters import RECORDED
 from diprime.model.files import MAX_BYTES, from_bytes, to_bytes
 from diprime.model.forest import READ_TOGETHER, Forest
 from diprime.model.tree_view import read_tree
@@ -231,6 +232,37 @@ def test_format_1_is_read(tmp_path):
     young_man, old_woman = model.predict_proba(_frame([(39, "M"), (40, "F")]))
     assert young_man == pytest.approx([weights[0] * 0.9 + weights[1], weights[0] * 0.1])
     assert old_woman == pytest.approx([weights[0] * 0.2 + weights[1] * 0.5, weights[0] * 0.8 + weights[1] * 0.5])
+
+
+def with_parameters(parameters):
+    return file_of_format_1({**HEADER_OF_FORMAT_1, "parameters": parameters}, *BODY_OF_FORMAT_1)
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED.keys() - {"epsilon"}))
+def test_a_file_older_than_a_parameter_gets_its_default(tmp_path, name):
+    parameters = {**HEADER_OF_FORMAT_1["parameters"]}
+    parameters.pop(name)
+    (tmp_path / "old").write_bytes(with_parameters(parameters))
+    back = load(tmp_path / "old")
+    assert getattr(back, name) == RECORDED[name].default
+    assert all(getattr(back, other) == value for other, value in parameters.items() if other != "epsilon")
+    assert_same_model(back, load(saved(back, tmp_path)))
+
+
+def test_a_file_without_epsilon_is_refused(tmp_path):
+    parameters = {**HEADER_OF_FORMAT_1["parameters"]}
+    parameters.pop("epsilon")
+    (tmp_path / "made-up").write_bytes(with_parameters(parameters))
+    with pytest.raises(ModelFileError, match="its parameters cannot be read: epsilon is missing"):
+        load(tmp_path / "made-up")
+
+
+@pytest.mark.parametrize(("name", "shown"), [("depth_limit", "'depth_limit'"), ("x\n" * 99, r"'x\\nx.*\.\.\.")])
+def test_a_file_with_a_parameter_of_a_later_version_is_refused(tmp_path, name, shown):
+    (tmp_path / "new").write_bytes(with_parameters({**HEADER_OF_FORMAT_1["parameters"], name: 3}))
+    message = rf"its parameters cannot be read: diprime \S+ does not know {shown}; a newer version may\.$"
+    with pytest.raises(ModelFileError, match=message):
+        load(tmp_path / "new")
 
 
 def _frame(rows):

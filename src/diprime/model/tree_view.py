@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain.codes import BUCKETS
 from diprime.domain.features import Feature, bounds
-from diprime.estimators.base import target_layout
 from diprime.model.forest import Forest
 from diprime.model.masks import Features, Masks, read_threshold_mask
 from diprime.model.noise import charged_noise_variance, mean_variance
@@ -146,12 +145,11 @@ def _aggregate_leaves(counts: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 def _noise_deviations(model: Any, counts: Floats, values: Floats, n_leaves: Floats) -> tuple[Floats, Floats]:
     """Return the standard deviations of the noise in counts and in means of nodes that have ``n_leaves`` leaves."""
-    target = model.domain_.target
-    is_classification = isinstance(target, Categorical)
-    layout = target_layout(model.domain_)
+    domain: Domain = model.domain_
+    is_classification, layout = domain.task == "classification", domain.layout
     sum_variance = n_leaves * charged_noise_variance(model.privacy_, layout)
     n_outputs = layout.n_outputs
-    low, high = (0.0, 1.0) if is_classification else bounds(target)
+    low, high = bounds(domain.target) if isinstance(domain.target, Numeric) else (0.0, 1.0)
     means = (values - low) / (high - low)
     positive_counts = np.maximum(counts, 1.0)
     if model.privacy_.accounting == "paper" and not is_classification:

@@ -92,7 +92,7 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     column_of_feature = np.argsort([*numbers, *texts])
     all_codes = graph.add("Concat", *codes, axis=1) if len(codes) > 1 else codes[0]
     sums = _sum_values(graph, _find_leaves(graph, all_codes, forest, column_of_feature), forest)
-    if isinstance(domain.target, Categorical):
+    if domain.task == "classification":
         best = graph.add("ArgMax", sums, axis=1, keepdims=0)
         classes = _exportable_classes(model.classes_)
         graph.output("label", graph.add("Gather", graph.constant(classes), best), classes.dtype)

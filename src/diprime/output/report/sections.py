@@ -8,8 +8,8 @@ from itertools import accumulate
 from typing import Any
 
 from diprime._util.version import __version__
-from diprime.domain import Categorical
 from diprime.domain.features import bounds
+from diprime.estimators.parameters import RECORDED
 from diprime.model.tree_view import Tree, feature_text, read_tree, shortened
 from diprime.output.report.html import Child, Element, json_script, table, tag
 from diprime.privacy.ledger import Ledger
@@ -29,17 +29,6 @@ MAX_READABLE_EPSILON = 14
 """Up to this ε, the page writes e^ε and the posterior certainty as plain numbers."""
 MIN_WHOLE_FACTOR = 100
 """From this factor on, e^ε is written without decimals."""
-SHOWN_PARAMETERS = (
-    "epsilon",
-    "method",
-    "n_estimators",
-    "max_depth",
-    "max_features",
-    "split_share",
-    "balance",
-    "partition",
-    "accounting",
-)
 CITATION = """@article{consul2021balance,
   title   = {Balance is key: Private median splits yield high-utility random trees},
   author  = {Consul, Shorya and Williamson, Sinead A.},
@@ -233,11 +222,11 @@ def importances(model: Any) -> Element:
 def explorer(model: Any) -> Element:
     """Return the tree explorer: its controls, and the trees as data for explore.js."""
     trees, n_trees = _drawn_trees(model), model.forest_.n_trees
-    target = model.domain_.target
-    is_classification = isinstance(target, Categorical)
+    domain = model.domain_
+    is_classification = domain.task == "classification"
     data = {
         "classes": [shortened(str(c)) for c in model.classes_.tolist()] if is_classification else None,
-        "range": None if is_classification else list(bounds(target)),
+        "range": None if is_classification else list(bounds(domain.target)),
         "trees": [
             {
                 "depth": tree.depth,
@@ -306,7 +295,7 @@ def model_card(model: Any) -> Element:
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
         ("records", f"{_join_counts(forest.tree_counts.tolist())} (a tree, as released)"),
         ("features", str(domain.n_features)),
-        *((name, str(parameters[name])) for name in SHOWN_PARAMETERS),
+        *((name, str(parameters[name])) for name in RECORDED),
     ]
     if model.random_state is not None:
         facts.append(("random_state", "set; not shown here"))
