@@ -20,7 +20,7 @@ import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, ModelFileError, Numeric, load, merge
 from diprime.estimators.parameters import RECORDED
 from diprime.model.files import MAX_BYTES, from_bytes, to_bytes
-from diprime.model.forest import READ_TOGETHER, Forest
+from diprime.model.forest import CHECK_BLOCK_SPLITS, Forest
 from diprime.model.tree_view import read_tree
 from tests.small_data import METHODS, TASKS, assert_same_forest, fit, make
 
@@ -472,7 +472,7 @@ def test_arrays_that_no_fit_has_made_are_refused(part, at, value, reason):
 
 def test_every_block_of_splits_is_checked():
     domain = Domain({"a": Numeric(0, 1)}, Numeric(0, 1))
-    n_splits = 2 * READ_TOGETHER - 1
+    n_splits = 2 * CHECK_BLOCK_SPLITS - 1
     masks = np.zeros((n_splits, 32), dtype=np.uint8)
     arrays = np.zeros(n_splits, dtype=np.int32), masks, np.zeros((n_splits + 1, 1)), np.zeros(n_splits + 1)
     forest = Forest(np.array([15]), *arrays)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from diprime.domain import MISSING
-from diprime.model.masks import MASK_BYTES, read_threshold_mask, threshold_mask
+from diprime.kernels.constants import MASK_BYTES
+from diprime.model.masks import read_threshold_mask, threshold_mask
 
 THRESHOLDS = np.repeat(np.arange(MISSING), 2)
 MISSING_RIGHT = np.tile([False, True], MISSING)

@@ -46,7 +46,7 @@ def test_given_axes_are_used_and_returned(models, task, plot, pyplot):
 
 def test_the_segments_of_the_budget_add_up_to_epsilon(models):
     ax = plot_budget(models["regression"])
-    groups = list(dict.fromkeys(charge.group for charge in models["regression"].privacy_.charges))
+    groups = list(dict.fromkeys(charge.kind for charge in models["regression"].privacy_.charges))
     assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(2)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == groups
     assert ax.get_title() == "Privacy budget: ε = 2"

@@ -14,6 +14,7 @@ from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, merge
 from diprime.model.tree_view import read_tree
 from diprime.output.report import sections
 from diprime.output.report.page import _asset
+from diprime.privacy.measures import PureEpsilon
 from diprime.report import render
 from tests.browser import Browser
 from tests.small_data import DOMAINS, TASKS, fit, make
@@ -101,7 +102,8 @@ def test_a_waiver_makes_the_page_say_not_private(parameters, reason):
 
 def test_strict_costs_of_published_methods_are_shown():
     ledger = diprime.Ledger(1, "paper")
-    ledger.charge(diprime.Charge("splits", "as published", "none", Fraction(1), strict_epsilon=Fraction(3)))
+    published, true = PureEpsilon(Fraction(1)), PureEpsilon(Fraction(3))
+    ledger.pay(diprime.Charge("splits", "as published", "none", published, strict_measure=true))
     shown = " ".join(" ".join(part.itertext()) for part in sections._ledger_elements(ledger, "a fit"))
     assert "Strict accounting: splits cost epsilon = 3." in shown
 

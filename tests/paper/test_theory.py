@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, PrivacyWarning
 from diprime.domain.target_layout import TargetLayout
 from diprime.paper import theory
+from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.mechanisms.selection import exponential_pmf, permute_and_flip_pmf
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
-from diprime.training.leaves import plain_means, release
+from diprime.training.leaves import leaf_charge, release_leaves
+from diprime.training.policy import STRICT
 from tests.goodness import fits
+from tests.paid import pay
 
 EPSILONS = st.floats(0.01, 5)
 
@@ -122,8 +125,9 @@ def simulated_leaf_sse(y, epsilon, n_draws=5000):
     high = np.round((y + 1) / 2 * layout.units).astype(np.int64)
     sums = np.array([len(y) * layout.units - high.sum(), high.sum()])
     sums = np.tile(sums, (n_draws, 1, 1))
-    leaves = release(sums, layout, layout.whole, Fraction(str(epsilon)), RandomSource(1), exact_counts=False)
-    predictions = 2 * plain_means(leaves)[:, :, 1] - 1
+    receipt = pay(leaf_charge(layout, Fraction(str(epsilon)), 1, "", STRICT))
+    leaves = release_leaves(sums, layout, layout.whole_range, receipt, STRICT, RandomSource(1))
+    predictions = 2 * PUBLISHED.leaf_means(leaves, layout)[:, :, 1] - 1
     return np.mean(np.sum((y - predictions) ** 2, axis=1))
 
 

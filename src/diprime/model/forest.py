@@ -27,7 +27,6 @@ MIN_ROWS_TO_COMPARE_NUMBERS = 1 << 14
 """From this many rows on, comparing raw numbers with thresholds is faster than encoding them first."""
 CHECK_BLOCK_SPLITS = 1 << 14
 """How many masks are unpacked together to check them."""
-READ_TOGETHER = CHECK_BLOCK_SPLITS  # the former name, which tests/model/test_files.py still imports
 MAX_COUNT = 2.0**53
 """The largest possible count of a leaf: float64 holds all integers up to it."""
 
