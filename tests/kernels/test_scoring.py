@@ -218,7 +218,7 @@ def test_the_last_codes_and_regions_without_a_split(layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("ends", LINEAR_TAILS)
+@pytest.mark.parametrize("linear_tail", LINEAR_TAILS)
 def test_compiled_and_interpreted_agree_where_the_exact_cost_is_an_integer(layout, linear_tail):
     """A node of equal targets costs exactly -units·n: the slightest difference in rounding shows in the floor."""
     rng, cost = np.random.default_rng(1), Cost(UNITS, 0, linear_tail=linear_tail)
@@ -232,7 +232,7 @@ def test_compiled_and_interpreted_agree_where_the_exact_cost_is_an_integer(layou
         check_slots(layout, costs, cells, expected_slots(0, 1, True, 2), cost)
 
 
-@pytest.mark.parametrize("ends", LINEAR_TAILS)
+@pytest.mark.parametrize("linear_tail", LINEAR_TAILS)
 @pytest.mark.parametrize("style", ["full", "ends", "small"])
 def test_a_thousand_columns(linear_tail, style):
     layout, cost = THOUSAND_CLASSES, Cost(UNITS, 7, 10**9, linear_tail)
@@ -431,7 +431,7 @@ def sums_to(total, n):
 
 
 @pytest.mark.parametrize(("n_classes", "most"), [(2, 40), (3, 14), (4, 8), (5, 6)])
-@pytest.mark.parametrize("ends", LINEAR_TAILS)
+@pytest.mark.parametrize("linear_tail", LINEAR_TAILS)
 def test_impurity_only_grows_and_by_at_most_one(n_classes, most, linear_tail):
     """The heart of the proof, exhaustively and in fractions: ½·n·Σ f(p) for every node of few rows and every record."""
 
@@ -474,7 +474,7 @@ def the_worst_record(cost):
     return moves(TWO_CLASSES, cells, 4, 0, 0, cost)
 
 
-@pytest.mark.parametrize("ends", LINEAR_TAILS)
+@pytest.mark.parametrize("linear_tail", LINEAR_TAILS)
 @pytest.mark.parametrize(("balance", "enough"), [(0, 0), (300, UNBOUNDED_SHORTFALL), (300, 3001)])
 def test_the_range_is_needed(linear_tail, balance, enough):
     """A record moves two candidates apart by all of the range but the rounding."""
