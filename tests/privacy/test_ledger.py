@@ -1,15 +1,21 @@
 """The ledger: charges that add up exactly, a budget that is not exceeded, and a file that keeps all of it."""
 
+import contextlib
+import copy
 import json
 import math
+import pickle
+import threading
+import time
 from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.privacy.ledger import Charge, Ledger
+from diprime.privacy.ledger import Charge, Ledger, Receipt, UnpaidReleaseError
 from diprime.privacy.measures import PureEpsilon, exact_epsilon
+from tests import paid
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=100)
 
@@ -246,3 +252,199 @@ def test_charges_of_all_levels_are_of_one_kind():
     ]
     assert [c.kind for c in charges] == ["splits", "splits", "leaf sums"]
     assert [c.what for c in charges] == ["splits of level 0", "splits of level 11", "leaf sums"]
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_charge_keeps_its_kind_level_and_true_cost_in_json():
+    ledger = Ledger(Fraction(1), "paper")
+    third, half = PureEpsilon(Fraction(1, 3)), PureEpsilon(Fraction(1, 2))
+    ledger.pay(Charge("splits", "permute-and-flip", "cost range 2", third, 2, "levels add up", 7, half))
+    data = json.loads(ledger.to_json())["charges"][0]
+    assert data == {
+        "kind": "splits",
+        "mechanism": "permute-and-flip",
+        "bound": "cost range 2",
+        "measure": "pure epsilon",
+        "epsilon": "1/3",
+        "times": 2,
+        "composition": "levels add up",
+        "level": 7,
+        "strict_epsilon": "1/2",
+    }
+    (back,) = Ledger.from_json(ledger.to_json()).charges
+    assert (back.kind, back.level, back.measure, back.strict_measure) == ("splits", 7, third, half)
+    assert back == ledger.charges[0]
+
+
+def data_of_a_ledger():
+    ledger = Ledger(Fraction(1))
+    ledger.pay(Charge("splits", "permute-and-flip", "cost range 2", PureEpsilon(Fraction(1, 3)), level=7))
+    return ledger.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"measure": "zero-concentrated"}, "measure of charge 0 of the ledger is not known"),
+        ({"measure": None}, "measure of charge 0"),
+        ({"level": -1}, "impossible level"),
+        ({"level": None}, "level of charge 0"),
+        ({"level": 1.0}, "level of charge 0"),
+        ({"times": -1}, "impossible number of times"),
+        ({"times": 2**32}, "impossible number of times"),
+        ({"times": True}, "times of charge 0"),
+        ({"epsilon": "-1/3"}, "epsilon of charge 0"),
+        ({"epsilon": "1/2"}, "do not follow"),
+        ({"strict_epsilon": "nan"}, "strict_epsilon of charge 0"),
+        ({"strict_epsilon": None}, "strict_epsilon of charge 0"),
+        ({"what": "splits of level 7"}, "unknown fields"),
+        ({"kind": 3}, "kind of charge 0"),
+    ],
+)
+def test_a_charge_that_is_not_as_it_was_written_is_refused(change, reason):
+    data = data_of_a_ledger()
+    assert Ledger.from_dict(data).charges[0].level == 7
+    data["charges"][0].update(change)
+    with pytest.raises(ValueError, match=reason):
+        Ledger.from_dict(data)
+
+
+@pytest.mark.parametrize("name", ["kind", "mechanism", "bound", "measure", "epsilon", "times", "composition"])
+def test_a_charge_that_lacks_a_field_is_refused(name):
+    data = data_of_a_ledger()
+    del data["charges"][0][name]
+    with pytest.raises(ValueError, match=f"{name} of charge 0"):
+        Ledger.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"receipts": []}, "the ledger has unknown fields"),
+        ({"total": "1"}, "do not follow"),
+        ({"total": None}, "total of the ledger"),
+        ({"private": False}, "do not follow"),
+        ({"private": 1}, "private of the ledger"),
+        ({"accounting": "none"}, "neither"),
+        ({"waivers": [1]}, "not all text"),
+        ({"merged": [{}]}, "ledger 0 of the ledger"),
+        ({"charges": ["splits"]}, "charge 0 of the ledger is not an object"),
+    ],
+)
+def test_a_ledger_that_is_not_as_it_was_written_is_refused(change, reason):
+    with pytest.raises(ValueError, match=reason):
+        Ledger.from_dict({**data_of_a_ledger(), **change})
+
+
+# Receipts ------------------------------------------------------------------------------------------------------------
+
+
+def test_only_a_ledger_makes_receipts():
+    with pytest.raises(UnpaidReleaseError, match=r"Ledger\.pay"):
+        Receipt(charge(Fraction(1)), object())
+    with pytest.raises(UnpaidReleaseError, match=r"Ledger\.pay"):
+        Receipt(charge(Fraction(1)), Ledger(Fraction(1)))
+    with pytest.raises(AttributeError):
+        Receipt.__new__(Receipt).use("discrete Laplace")
+    with pytest.raises(TypeError, match="subclassed"):
+        type("Free", (Receipt,), {})
+
+
+def test_no_receipt_comes_of_a_charge_that_the_budget_does_not_cover():
+    ledger = Ledger(Fraction(1))
+    with pytest.raises(ValueError, match="does not cover"):
+        ledger.pay(charge(Fraction(1, 2), times=3))
+    with pytest.raises(ValueError, match="cannot be negative"):
+        ledger.pay(charge(Fraction(1, 2), times=-3))
+    with pytest.raises(ValueError, match="cannot be negative"):
+        ledger.pay(charge(Fraction(0), times=-1))
+    assert ledger.charges == []
+
+
+@pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps, lambda r: copy.deepcopy({"paid": [r]})])
+def test_a_receipt_is_not_copied(take):
+    receipt = paid.receipt("discrete Laplace")
+    with pytest.raises(TypeError, match="cannot be copied"):
+        take(receipt)
+    assert receipt.unused == 1
+
+
+def test_a_receipt_pays_for_the_mechanism_that_was_charged():
+    receipt = paid.receipt("permute-and-flip", times=2)
+    with pytest.raises(UnpaidReleaseError, match="charged for permute-and-flip, but released by discrete Laplace"):
+        receipt.use("discrete Laplace")
+    assert receipt.unused == 2  # what was refused has used up nothing
+
+
+def test_a_receipt_pays_for_as_many_releases_as_were_charged():
+    receipt = paid.receipt("discrete Laplace", Fraction(1, 3), times=5)
+    assert receipt.use("discrete Laplace") == PureEpsilon(Fraction(1, 3))
+    assert receipt.use("discrete Laplace", 2) == PureEpsilon(Fraction(1, 3))
+    with pytest.raises(UnpaidReleaseError, match="2 of 5 paid releases are left, 3 requested"):
+        receipt.use("discrete Laplace", 3)
+    receipt.use("discrete Laplace", 2)
+    for times in (1, 2):
+        with pytest.raises(UnpaidReleaseError, match="0 of 5 paid releases are left"):
+            receipt.use("discrete Laplace", times)
+    with pytest.raises(UnpaidReleaseError, match="0 of 0 paid releases are left"):
+        paid.receipt("discrete Laplace", times=0).use("discrete Laplace")
+
+
+@pytest.mark.parametrize("times", [0, -1, -(10**9), 0.5, math.nan])
+def test_a_release_that_uses_up_nothing_is_refused(times):
+    receipt = paid.receipt("discrete Laplace", times=3)
+    with pytest.raises(UnpaidReleaseError, match="requested"):
+        receipt.use("discrete Laplace", times)
+    assert receipt.unused == 3
+
+
+def test_what_a_receipt_says_cannot_be_set():
+    receipt = paid.receipt("discrete Laplace")
+    for name, value in (("unused", 10), ("charge", charge(math.inf)), ("more", 1)):
+        with pytest.raises(AttributeError):
+            setattr(receipt, name, value)
+
+
+def at_once(work, n=8):
+    """Call a function in n threads at the same time; return how many calls were not refused."""
+    start, done = threading.Barrier(n), []
+
+    def attempt():
+        start.wait()
+        with contextlib.suppress(UnpaidReleaseError, ValueError):
+            done.append(work())
+
+    workers = [threading.Thread(target=attempt) for _ in range(n)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return len(done)
+
+
+def test_threads_do_not_use_the_same_receipt():
+    class SlowInt(int):
+        """Takes its time after it was compared, for others to be compared as well."""
+
+        def __le__(self, other):
+            result = int(self) <= other
+            time.sleep(0.02)
+            return result
+
+    receipt = paid.receipt("discrete Laplace", times=3)
+    assert at_once(lambda: receipt.use("discrete Laplace", SlowInt(1))) == 3
+    assert receipt.unused == 0
+
+
+def test_threads_do_not_spend_the_same_budget():
+    class SlowFraction(Fraction):
+        def __lt__(self, other):
+            result = Fraction(self) < other
+            time.sleep(0.02)
+            return result
+
+    ledger = Ledger(SlowFraction(1))
+    assert at_once(lambda: ledger.pay(charge(Fraction(1, 3)))) == 3
+    assert ledger.total == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.privacy.measures import exact_epsilon, share_of
+from diprime.privacy.measures import PureEpsilon, epsilon_from_text, exact_epsilon, exact_text, share_of
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=100)
 
@@ -73,3 +73,49 @@ def test_shares_are_exact(epsilon, share):
 def test_shares_of_infinity():
     assert share_of(math.inf, Fraction(1, 3)) == math.inf
     assert share_of(math.inf, Fraction(0)) == 0
+
+
+# Pure epsilon --------------------------------------------------------------------------------------------------------
+
+
+@given(positive, st.integers(0, 100))
+@settings(deadline=None)
+def test_the_epsilons_of_releases_add_up(epsilon, n):
+    assert PureEpsilon(epsilon).times(n) == sum([epsilon] * n)
+
+
+def test_releases_without_noise_cost_infinity_and_no_release_costs_nothing():
+    assert PureEpsilon(math.inf).times(3) == math.inf
+    for epsilon in (Fraction(0), Fraction(1), math.inf):
+        assert PureEpsilon(epsilon).times(0) == 0
+
+
+@pytest.mark.parametrize("given_epsilon", [1, 0, 0.1, Fraction(1, 3), math.inf, Decimal("0.1"), np.float64(0.1)])
+def test_a_cost_is_a_fraction_or_infinity_whatever_it_is_made_from(given_epsilon):
+    epsilon = PureEpsilon(given_epsilon).epsilon
+    assert isinstance(epsilon, Fraction) or epsilon == math.inf
+    assert float(epsilon) == float(given_epsilon)
+    assert epsilon_from_text(exact_text(epsilon), "it") == epsilon
+
+
+@pytest.mark.parametrize("bad", [-1, Fraction(-1, 2), -math.inf, math.nan, Decimal("NaN")])
+def test_a_cost_that_no_budget_could_refuse_is_an_error(bad):
+    """A negative cost would give budget back; a comparison with NaN is never true."""
+    with pytest.raises(ValueError, match="positive"):
+        PureEpsilon(bad)
+
+
+def test_a_cost_does_not_change():
+    with pytest.raises(AttributeError):
+        PureEpsilon(Fraction(1)).epsilon = Fraction(0)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 3), Fraction(10**40, 7), math.inf])
+def test_epsilon_comes_back_from_text_as_it_was(epsilon):
+    assert epsilon_from_text(exact_text(epsilon), "it") == epsilon
+
+
+@pytest.mark.parametrize("bad", ["", "-1", "1/0", "1e999999999", "0.1", " 1", "1/-2", "nan", "infinity", "1" * 1001])
+def test_text_that_is_no_fraction_is_refused(bad):
+    with pytest.raises(ValueError, match="it is not a fraction"):
+        epsilon_from_text(bad, "it")

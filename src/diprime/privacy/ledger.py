@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, final
 
 from diprime.privacy.measures import (
     Epsilon,
@@ -28,6 +29,7 @@ _MAX_DIGITS = 2000  # of the common denominator of a ledger that is read
 _MAX_NESTED = 50
 _MAX_TIMES = 1 << 32
 _ISSUED_BY_A_LEDGER = object()
+_PAYMENTS = threading.Lock()  # two threads must not spend the same part of a budget, or use the same receipt
 
 
 class PrivacyWarning(UserWarning):
@@ -113,8 +115,8 @@ class Charge:
     def from_dict(cls, data: Any, where: str) -> Charge:
         """Return the charge that :meth:`to_dict` described; whatever is wrong with it is a `ValueError`."""
         _check_fields(data, _TYPES_OF_CHARGE, where, _OPTIONAL_IN_CHARGE)
-        if data.keys() - _TYPES_OF_CHARGE.keys() or not 0 <= data["times"] < _MAX_TIMES or data.get("level", 0) < 0:
-            raise ValueError(f"{where} has unknown fields, or counts an impossible number of times.")
+        if not 0 <= data["times"] < _MAX_TIMES or data.get("level", 0) < 0:
+            raise ValueError(f"{where} has an impossible number of times, or an impossible level.")
         if data["measure"] != PureEpsilon.name:
             raise ValueError(f"the measure of {where} is not known.")
         strict = data.get("strict_epsilon")
@@ -130,43 +132,58 @@ class Charge:
         )
 
 
+@final
 class Receipt:
-    """Proof that a charge is in a ledger, good for as many releases as it counts.
+    """Proof that a charge is in a ledger, valid for the number of releases that the charge counts.
 
     Only :meth:`Ledger.pay` makes receipts. A receipt cannot be copied: a copy would pay for the same releases again.
-
-    Attributes
-    ----------
-    charge : Charge
-        What was paid for.
-    unused : int
-        How many of its releases have not been made.
     """
 
-    __slots__ = ("charge", "unused")
+    __slots__ = ("_charge", "_unused")
 
     def __init__(self, charge: Charge, issuer: object) -> None:
         if issuer is not _ISSUED_BY_A_LEDGER:
-            raise UnpaidReleaseError("A receipt comes from Ledger.pay and from nowhere else.")
-        self.charge = charge
-        self.unused = charge.times
+            raise UnpaidReleaseError("Only Ledger.pay makes receipts.")
+        self._charge = charge
+        self._unused = charge.times
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("Receipt cannot be subclassed: a subclass could skip the payment.")
+
+    @property
+    def charge(self) -> Charge:
+        """What was paid for."""
+        return self._charge
+
+    @property
+    def unused(self) -> int:
+        """How many of the releases have not been made."""
+        return self._unused
 
     def use(self, mechanism: str, times: int = 1) -> PureEpsilon:
-        """Use up some of the releases that were paid for, by the mechanism that was charged; return the cost of one."""
-        if mechanism != self.charge.mechanism:
-            raise UnpaidReleaseError(
-                f"{self.charge.what} were charged as released by {self.charge.mechanism}, not by {mechanism}."
-            )
-        if not 1 <= times <= self.unused:
-            raise UnpaidReleaseError(
-                f"{self.charge.what} were paid for {self.charge.times} times, and {self.unused} of these are left; "
-                f"{times} are asked for."
-            )
-        self.unused -= times
-        return self.charge.measure
+        """Use up ``times`` of the releases that were paid for and return the cost of one.
+
+        Raise `UnpaidReleaseError` if the charge names another mechanism, or if too few releases are left.
+        """
+        charge = self._charge
+        if mechanism != charge.mechanism:
+            raise UnpaidReleaseError(f"{charge.what}: charged for {charge.mechanism}, but released by {mechanism}.")
+        with _PAYMENTS:
+            if not 1 <= times <= self._unused:
+                raise UnpaidReleaseError(
+                    f"{charge.what}: {self._unused} of {charge.times} paid releases are left, {times} requested."
+                )
+            self._unused -= times
+        return charge.measure
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A receipt cannot be copied: what was paid for once would be released twice.")
+        raise TypeError("A receipt cannot be copied or pickled: a copy would pay for the same releases again.")
+
+
+def check_receipt(receipt: object) -> None:
+    """Refuse anything that is not a receipt; objects that merely look like one may come from untyped code."""
+    if type(receipt) is not Receipt:
+        raise UnpaidReleaseError(f"A release needs a receipt from Ledger.pay, got {type(receipt).__name__}.")
 
 
 @dataclass
@@ -243,14 +260,15 @@ class Ledger:
 
     def pay(self, charge: Charge) -> Receipt:
         """Record a charge and return the receipt that its releases need; refuse one that the budget does not cover."""
-        if charge.total < 0:
-            raise ValueError(f"A charge cannot be negative: {charge.what} costs {rounded_text(charge.total)}.")
-        if self.total + charge.total > self.epsilon:
-            raise ValueError(
-                f"The budget of epsilon = {rounded_text(self.epsilon)} does not cover {charge.what}: "
-                f"{rounded_text(self.total)} is spent and it costs {rounded_text(charge.total)}."
-            )
-        self.charges.append(charge)
+        if charge.times < 0:
+            raise ValueError(f"A charge cannot be negative: {charge.what} is released {charge.times} times.")
+        with _PAYMENTS:
+            if self.total + charge.total > self.epsilon:
+                raise ValueError(
+                    f"The budget of epsilon = {rounded_text(self.epsilon)} does not cover {charge.what}: "
+                    f"{rounded_text(self.total)} is spent and it costs {rounded_text(charge.total)}."
+                )
+            self.charges.append(charge)
         return Receipt(charge, _ISSUED_BY_A_LEDGER)
 
     def waive(self, reason: str) -> None:
@@ -291,7 +309,7 @@ class Ledger:
             cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
         ]
         ledger = cls(epsilon, data["accounting"], charges, list(data["waivers"]), merged)
-        if (data.get("total"), data.get("private")) != (exact_text(ledger.total), ledger.is_private):
+        if (data["total"], data["private"]) != (exact_text(ledger.total), ledger.is_private):
             raise ValueError(f"total and private of {where} do not follow from its charges.")
         return ledger
 
@@ -340,7 +358,9 @@ class Ledger:
 
 _TYPES_OF_LEDGER: dict[str, type] = {
     "epsilon": str,
+    "total": str,
     "accounting": str,
+    "private": bool,
     "charges": list,
     "waivers": list,
     "merged": list,
@@ -362,6 +382,8 @@ _OPTIONAL_IN_CHARGE = {"level", "strict_epsilon"}
 def _check_fields(data: Any, types: dict[str, type], where: str, optional: Collection[str] = ()) -> None:
     if not isinstance(data, dict):
         raise ValueError(f"{where} is not an object.")
+    if data.keys() - types.keys():
+        raise ValueError(f"{where} has unknown fields.")
     for name, expected in types.items():
         if not (name in optional and name not in data) and type(data.get(name)) is not expected:
             raise ValueError(f"{name} of {where} is missing or of the wrong type.")

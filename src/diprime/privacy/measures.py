@@ -26,12 +26,17 @@ class PureEpsilon:
     Attributes
     ----------
     epsilon : Fraction or inf
-        The cost of one release.
+        The cost of one release. Other numbers are converted as :func:`exact_epsilon` does; negative numbers and NaN,
+        which a budget could not refuse, are errors.
     """
 
     name: ClassVar[str] = "pure epsilon"
 
     epsilon: Epsilon
+
+    def __post_init__(self) -> None:
+        exact = Fraction(0) if self.epsilon == 0 else exact_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", exact)
 
     def times(self, n: int) -> Epsilon:
         """Return the cost of n such releases; none of them cost nothing, even without noise."""

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from diprime.kernels import sampling
+from diprime.privacy.ledger import UnpaidReleaseError
 from diprime.privacy.mechanisms import laplace
 from diprime.privacy.mechanisms.laplace import discrete_laplace_pmf, laplace_scale, laplace_variance
 from diprime.privacy.randomness import RandomSource
 from tests.exact_exp import TOO_LITTLE_NOISE, exp_bounds
 from tests.goodness import fits
-from tests.paid import discrete_laplace
+from tests.paid import discrete_laplace, receipt
 
 DRAWS = 40_000
 LAPLACE = [(Fraction(1), 1), (Fraction(1, 3), 1), (Fraction(5), 4), (Fraction(1, 100), 1), (Fraction(2), 4096)]
@@ -155,3 +157,82 @@ def test_no_noise_at_infinity_and_a_copy_is_returned():
     released = discrete_laplace(values, math.inf, 1, RandomSource(0).streams(2))
     np.testing.assert_array_equal(released, values)
     assert not np.shares_memory(released, values)
+
+
+# Payment -------------------------------------------------------------------------------------------------------------
+
+
+def release(paid, times=1, n_rows=2, seed=0):
+    values = np.array([[1, 2], [3, 4]])
+    return laplace.discrete_laplace(values, paid, 3, RandomSource(seed).streams(n_rows), times)
+
+
+def test_noise_without_a_receipt_is_refused():
+    used_up = receipt("discrete Laplace")
+    release(used_up)
+    for unpaid in (None, Fraction(1), used_up.charge, used_up, receipt("discrete Laplace", times=0)):
+        with pytest.raises(UnpaidReleaseError):
+            release(unpaid)
+
+
+def test_what_looks_like_a_receipt_is_none():
+    class Lookalike:
+        charge = receipt("discrete Laplace").charge
+
+        def use(self, mechanism, times=1):
+            return self.charge.measure
+
+    with pytest.raises(UnpaidReleaseError, match="got Lookalike"):
+        release(Lookalike())
+
+
+def test_noise_needs_the_receipt_of_noise():
+    for mechanism in ("exponential mechanism", "permute-and-flip", "Laplace"):
+        with pytest.raises(UnpaidReleaseError, match="but released by discrete Laplace"):
+            release(receipt(mechanism))
+
+
+def test_a_release_uses_up_what_it_counts():
+    paid = receipt("discrete Laplace", times=5)
+    release(paid)
+    release(paid, times=3)
+    assert paid.unused == 1
+    for times in (2, 0, -1):
+        with pytest.raises(UnpaidReleaseError, match="1 of 5"):
+            release(paid, times)
+
+
+@pytest.mark.parametrize(("epsilon", "sensitivity"), [*LAPLACE, (Fraction(22, 7), 3)])
+def test_the_noise_is_that_of_the_epsilon_paid(epsilon, sensitivity, monkeypatch):
+    """Whatever else was in the ledger, and however many releases were paid for."""
+    scales = []
+    monkeypatch.setattr(
+        laplace.sampling, "draw_laplace", lambda _, *scale: scales.append(scale[:2]) or scale[-1].fill(0)
+    )
+    for times in (1, 4):
+        paid = receipt("discrete Laplace", epsilon, times)
+        laplace.discrete_laplace(np.zeros((1, 2), dtype=np.int64), paid, sensitivity, RandomSource(0).streams(1), times)
+    assert scales == [laplace_scale(epsilon, sensitivity)] * 2
+
+
+def test_the_noise_is_what_the_sampler_drew():
+    epsilon, noise = Fraction(22, 7), np.empty((2, 2), dtype=np.int64)
+    numerator, denominator = laplace_scale(epsilon, 3)
+    most_wholes = laplace._MAX_WHOLES_PRODUCT // numerator
+    sampling.draw_laplace(RandomSource(0).streams(2), numerator, denominator, most_wholes, 1 << 42, noise)
+    released = release(receipt("discrete Laplace", epsilon))
+    np.testing.assert_array_equal(released - [[1, 2], [3, 4]], noise)
+    assert noise.any()
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 3])
+def test_every_row_of_values_has_a_stream(n_rows):
+    """The kernel would go on to read random bits past the end of those that it was given."""
+    with pytest.raises(ValueError, match="one stream for each row"):
+        release(receipt("discrete Laplace"), n_rows=n_rows)
+
+
+@pytest.mark.parametrize("sensitivity", [0, -1])
+def test_a_sensitivity_that_needs_no_noise_is_refused(sensitivity):
+    with pytest.raises(ValueError, match="at least 1"):
+        laplace_scale(Fraction(1), sensitivity)

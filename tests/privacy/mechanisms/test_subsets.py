@@ -7,13 +7,15 @@ from functools import cache
 import numpy as np
 import pytest
 
+from diprime.privacy.ledger import UnpaidReleaseError
 from diprime.privacy.mechanisms import subsets
+from diprime.privacy.mechanisms.selection import Selection
 from diprime.privacy.mechanisms.subsets import subset_median_pmf
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
 from tests.exact_exp import EPSILONS, TOO_LITTLE_NOISE, exp_bounds, largest_ratio
 from tests.goodness import fits
-from tests.paid import subset_median
+from tests.paid import receipt, subset_median
 
 
 def neighbouring_medians(table, k, most):
@@ -102,3 +104,24 @@ def test_medians_follow_their_distribution_and_less_noise_is_noticed(counts):
     pmf = list(subset_median_pmf(counts, table).values())
     assert fits(median_counts(counts, table, 5), pmf)
     assert not fits(median_counts(counts, sharp, 6), pmf)
+
+
+def test_a_split_is_drawn_once_from_each_set():
+    streams = RandomSource(0).streams(3)
+    paid = receipt("exponential mechanism")
+    selection = Selection.calibrated(paid, streams, cost_range=2, n_candidates=2)
+    subsets.subset_median(selection, 1, [3, 1])
+    with pytest.raises(UnpaidReleaseError, match="picked from twice"):
+        subsets.subset_median(selection, 1, [3, 1])
+    with pytest.raises(UnpaidReleaseError, match="picked from twice"):
+        selection.pick(np.arange(3), np.zeros((3, 2), dtype=np.int64))
+    subsets.subset_median(selection, 2, [3, 1])
+    for place in (-1, 3):
+        with pytest.raises((ValueError, IndexError)):
+            subsets.subset_median(selection, place, [3, 1])
+
+
+def test_a_split_of_a_uniform_selection_is_uniform():
+    table = Selection.uniform(RandomSource(0).streams(1), 2).table
+    for counts in ([4, 1, 3], [0, 0, 9]):
+        assert set(subset_median_pmf(counts, table).values()) == {Fraction(1, 6)}

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.kernels import sampling
-from diprime.privacy.ledger import Receipt
+from diprime.privacy.ledger import Receipt, check_receipt
 from diprime.privacy.measures import Epsilon
 from diprime.privacy.mechanisms.weights import exp_upper
 from diprime.privacy.randomness import Streams
@@ -34,6 +34,8 @@ def laplace_scale(epsilon: Fraction, sensitivity: int) -> tuple[int, int]:
     Epsilon is rounded down to 20 significant bits, which costs a millionth of the budget and leaves the guarantee
     on the safe side.
     """
+    if sensitivity < 1:
+        raise ValueError(f"The sensitivity must be at least 1, got {sensitivity}.")
     if epsilon < Fraction(1, 1 << _MIN_EPSILON_BITS):
         raise ValueError("epsilon is too small: the part of it that pays for noise must be at least 2^-40.")
     rounded = min(epsilon, Fraction((1 << _EPSILON_BITS) - 1))
@@ -80,7 +82,10 @@ def discrete_laplace(
     released : array of shape (n, m)
         The values with noise, clamped at 2^41.
     """
+    check_receipt(receipt)
     epsilon = receipt.use(DISCRETE_LAPLACE, times).epsilon
+    if len(streams) != len(values):  # the kernel checks no bounds
+        raise ValueError("There must be one stream for each row of values.")
     if epsilon == math.inf:
         return np.array(values)
     numerator, denominator = laplace_scale(Fraction(epsilon), sensitivity)

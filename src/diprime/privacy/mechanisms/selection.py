@@ -6,15 +6,16 @@ fractions, so that a test computes the privacy loss of neighbouring inputs inste
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Literal, NoReturn, final, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from diprime.kernels import sampling
-from diprime.privacy.ledger import Receipt, UnpaidReleaseError
+from diprime.privacy.ledger import Receipt, UnpaidReleaseError, check_receipt
 from diprime.privacy.mechanisms.weights import Weights, weight_table
 from diprime.privacy.randomness import Streams
 
@@ -22,8 +23,10 @@ Rule = Literal["exponential mechanism", "permute-and-flip"]
 Costs = npt.NDArray[np.int64]
 
 ABSENT_COST = 1 << 62  # the cost of a slot that holds no candidate
+_MAX_SUM_OF_WEIGHTS = 1 << 63
 
 
+@final
 class Selection:
     """Selections that were paid for: one from each of several sets of candidates, over disjoint records.
 
@@ -43,9 +46,10 @@ class Selection:
     """
 
     def __init__(self, receipt: Receipt, table: Weights, streams: Streams, times: int = 1) -> None:
+        check_receipt(receipt)
         rule = receipt.charge.mechanism
         if rule not in get_args(Rule):
-            raise UnpaidReleaseError(f"{receipt.charge.what} were charged as released by {rule}, not by a selection.")
+            raise UnpaidReleaseError(f"{receipt.charge.what}: charged for {rule}, but released by a selection.")
         receipt.use(rule, times)
         self._set_up(rule, table, streams)
 
@@ -53,13 +57,26 @@ class Selection:
         self._rule = rule
         self._streams = streams
         self._picked = np.zeros(len(streams), dtype=np.bool_)
-        self.table = table
+        self._lock = threading.Lock()
+        self._table = table
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("Selection cannot be subclassed: a subclass could skip the payment.")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A selection cannot be copied or pickled: a copy would pick from the same sets again.")
+
+    @property
+    def table(self) -> Weights:
+        """The weight of a candidate whose cost is k above the least."""
+        return self._table
 
     @classmethod
     def calibrated(
         cls, receipt: Receipt, streams: Streams, *, cost_range: int, n_candidates: int, times: int = 1
     ) -> Selection:
         """Return selections whose weights follow from what was paid: e^(-epsilon/cost_range) for each unit of cost."""
+        check_receipt(receipt)
         return cls(receipt, weight_table(receipt.charge.epsilon, cost_range, n_candidates), streams, times)
 
     @classmethod
@@ -69,11 +86,17 @@ class Selection:
         selection._set_up("exponential mechanism", weight_table(Fraction(0), 1, n_candidates), streams)
         return selection
 
-    def take_streams(self, sets: npt.NDArray[np.int64]) -> Streams:
-        """Return the random bits of some sets, for one pick from each; refuse a second one."""
-        if self._picked[sets].any():
-            raise UnpaidReleaseError("A selection that was paid for once is to be made twice.")
-        self._picked[sets] = True
+    def take_streams(self, sets: npt.NDArray[np.int64], rule: Rule) -> Streams:
+        """Return the random bits of some sets, for one pick from each by ``rule``; refuse a second pick."""
+        if rule != self._rule:
+            raise UnpaidReleaseError(f"A selection was charged for {self._rule}, but made by {rule}.")
+        # Masks, slices and negative numbers are other names of the same sets, which np.unique does not know.
+        if sets.ndim != 1 or sets.dtype.kind not in "iu" or (sets < 0).any():
+            raise ValueError("The sets must be a one-dimensional array of places, which are not negative.")
+        with self._lock:
+            if self._picked[sets].any() or len(np.unique(sets)) < len(sets):
+                raise UnpaidReleaseError("A set of candidates that was paid for once is picked from twice.")
+            self._picked[sets] = True
         return self._streams[sets]
 
     def pick(
@@ -96,14 +119,16 @@ class Selection:
         picks : array of shape (n,)
             The slots picked; -1 where a row holds no candidate.
         """
-        streams = self.take_streams(sets)
+        self._check_shapes(sets, costs, mirrored)
         picks = np.empty(len(costs), dtype=np.int64)
         if self._rule == "exponential mechanism":
+            streams = self.take_streams(sets, "exponential mechanism")
             if mirrored is None:
                 mirrored = np.zeros((len(costs), 1), dtype=np.uint8)
             sums = np.empty(mirrored.shape[1], dtype=np.uint64)
             sampling.exponential(costs, mirrored, self.table, streams, sums, picks)
         else:
+            streams = self.take_streams(sets, "permute-and-flip")
             if mirrored is not None:
                 half = costs.shape[1] // mirrored.shape[1] // 2
                 blocks = costs.reshape(*mirrored.shape, 2 * half)
@@ -111,6 +136,13 @@ class Selection:
             order = np.empty(costs.shape[1], dtype=np.int64)
             sampling.permute_and_flip(costs, self.table, streams, order, picks)
         return picks
+
+    def _check_shapes(self, sets: npt.NDArray[np.int64], costs: Costs, mirrored: npt.NDArray[np.uint8] | None) -> None:
+        """Refuse what the kernels, which check no bounds, would read as other sets or other random bits."""
+        if len(costs) != len(sets) or (mirrored is not None and len(mirrored) != len(sets)):
+            raise ValueError("There must be one row of costs for each set.")
+        if costs.shape[1] * int(self._table[0]) >= _MAX_SUM_OF_WEIGHTS:
+            raise ValueError("There are more candidates than the weights were made for.")
 
 
 def _weights(costs: Sequence[int], table: Weights) -> list[int]:

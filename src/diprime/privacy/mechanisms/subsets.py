@@ -82,7 +82,7 @@ def subset_median(selection: Selection, place: int, counts: Sequence[int]) -> li
     right : list of bool
         Whether each category is on the right.
     """
-    (stream,) = selection.take_streams(np.array([place]))
+    (stream,) = selection.take_streams(np.array([place]), "exponential mechanism")
     table = selection.table
     splits = _SplitCounts(counts)
     total = splits.total
