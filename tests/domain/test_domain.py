@@ -3,7 +3,8 @@ import pickle
 
 import pytest
 
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric
+from diprime.domain.target_layout import TargetLayout
 
 YES_NO = Categorical(["no", "yes"])
 MIXED = Domain(
@@ -62,3 +63,28 @@ def test_a_domain_is_a_value():
 def test_bad_domains_are_one_clear_sentence(features, target, words):
     with pytest.raises((ValueError, TypeError), match=words):
         Domain(features, target)
+
+
+@pytest.mark.parametrize(
+    ("target", "task", "layout"),
+    [
+        (Categorical(["no"]), "classification", TargetLayout.of_classes(1)),
+        (Categorical(range(5)), "classification", TargetLayout.of_classes(5)),
+        (Numeric(-3, 8), "regression", TargetLayout.of_number(TARGET_UNITS)),
+    ],
+)
+def test_the_target_decides_the_task_and_its_layout(target, task, layout):
+    domain = Domain({"a": Numeric(0, 1)}, target)
+    assert domain.task == task
+    assert domain.layout == layout
+    assert domain.layout is domain.layout
+    assert pickle.loads(pickle.dumps(domain)) == domain
+    with pytest.raises(AttributeError):
+        domain.task = "regression"
+
+
+def test_more_classes_than_supported_are_an_error_of_the_layout_alone():
+    domain = Domain({"a": Numeric(0, 1)}, Categorical(range(1001)))
+    assert domain.task == "classification"
+    with pytest.raises(ValueError, match="The target has 1001 classes; at most 1000 are supported"):
+        domain.layout

@@ -115,7 +115,7 @@ def all_costs(candidates, bins, n_nodes, cost, families):
     again = np.empty((n_nodes, size), dtype=np.int64)
     for node in range(n_nodes):
         nodes = np.full(size, node)
-        scoring.mask_costs(bins, nodes, features, families.masks, *cost.kernel_arguments(layout), again[node])
+        scoring.mask_costs(*rule_and_view(cost, layout, bins), nodes, features, families.masks, again[node])
     return np.concatenate([costs, again], axis=1)
 
 
@@ -373,7 +373,7 @@ def exact_distribution(level, bins):
 
     def cost_of(feature, mask):
         out = np.empty(1, dtype=np.int64)
-        scoring.mask_costs(bins, np.array([0]), np.array([feature]), mask[None], *quality.kernel_arguments(layout), out)
+        scoring.mask_costs(*rule_and_view(quality, layout, bins), np.array([0]), np.array([feature]), mask[None], out)
         return int(out[0])
 
     priced = [[(f, mask_key(m), p, cost_of(f, m)) for f, m, p in options] for options in medians]

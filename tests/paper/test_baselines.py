@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
-from test_privacy_of_objects import Secrets, leaks
 
 from diprime import Categorical, Domain, Ledger, Numeric, PrivacyWarning
 from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
@@ -28,6 +27,8 @@ from diprime.paper.baselines.recipes import (
 from diprime.privacy.mechanisms.laplace import laplace_variance
 from diprime.privacy.mechanisms.selection import exponential_pmf
 from diprime.privacy.randomness import RandomSource
+from tests.docstrings import read_defaults, read_sections
+from tests.guarantees.test_fitted_objects import Secrets, leaks
 from tests.small_data import DOMAINS, make
 
 not_private = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
@@ -70,11 +71,13 @@ def test_scikit_learn_checks_with_default_parameters(estimator, accounting):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_the_documentation_names_every_parameter(estimator):
-    text = inspect.getdoc(estimator)
-    sections = dict(zip(*[iter(re.split(r"\n?^(\w+)\n-+$\n", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
-    documented = re.findall(r"^(\w+) : ", sections["Parameters"], flags=re.MULTILINE)
-    assert documented == list(inspect.signature(estimator).parameters)
-    documented = set(re.findall(r"^(\w+_) : ", sections["Attributes"], flags=re.MULTILINE))
+    documented = read_defaults(estimator)
+    arguments = inspect.signature(estimator).parameters
+    assert list(documented) == list(arguments)
+    assert documented.pop("domain") is None  # it must be given
+    for name, default in documented.items():
+        assert default.replace('"', "'") == repr(arguments[name].default), name
+    documented = set(re.findall(r"^(\w+_) : ", read_sections(estimator)["Attributes"], flags=re.MULTILINE))
     fitted = {name for name in vars(fit(estimator)) if name.endswith("_")}
     assert fitted == documented - {"feature_names_in_"}
 
@@ -259,7 +262,7 @@ def test_sums_are_released_with_the_noise_that_is_charged(of_number):
 def test_strict_growth_sees_nothing_but_what_is_released(monkeypatch):
     # With releases and picks held fixed, other records must give the same tree.
     monkeypatch.setattr(Recipe, "release", lambda self, sums, source: np.arange(2 * len(sums)).reshape(-1, 2) % 7)
-    monkeypatch.setattr("diprime.baselines.growth.select", lambda rule, costs, *_: costs.argmax(axis=1))
+    monkeypatch.setattr("diprime.paper.baselines.growth.select", lambda rule, costs, *_: costs.argmax(axis=1))
     layout = TargetLayout.of_classes(2)
     rng = np.random.default_rng(0)
     trees = []

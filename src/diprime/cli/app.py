@@ -19,13 +19,13 @@ from diprime._util.atomic_file import atomic_file
 from diprime.cli.checking import ColumnCheck, check
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.cli.demo_data import PEOPLE_DOMAIN, made_up_people
-from diprime.cli.drafting import Task, draft, unchecked_lines
+from diprime.cli.drafting import draft, unchecked_lines
 from diprime.cli.planning import Model, estimator, rehearse
 from diprime.cli.shell import EXIT_CODES, OneSentence, print_json, progress, remark, stderr, stdout, visible
-from diprime.domain import Categorical
+from diprime.domain import Task
 from diprime.model.tree_view import Tree, read_tree
-from diprime.privacy.measures import exact_epsilon
 from diprime.output.report import render
+from diprime.privacy.measures import exact_epsilon
 
 
 def _examples(*commands: str) -> str:
@@ -363,7 +363,7 @@ def _drawn(tree: Tree, model: Model, index: int) -> DrawnTree:
 
     def words(node: int) -> str:
         values = tree.values[node]
-        if isinstance(model.domain_.target, Categorical):
+        if model.domain_.task == "classification":
             estimate = f"{model.classes_[values.argmax()]} {values.max():.0%}"
         else:
             estimate = f"{values[0]:.4g}"

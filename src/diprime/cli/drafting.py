@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
 
 import polars as pl
 
 from diprime.cli.data_files import Advance, DataFile, InputError
 from diprime.cli.text_values import MISSING_WORDS, as_text, read_numbers
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.domain import Categorical, Domain, Numeric, Task
 
 REMARK = "# check: this must be public knowledge"
 MAX_LEVELS = 254
@@ -24,8 +23,6 @@ _HEAD = """\
 """
 
 _WIDEST = 1e300  # ranges of data may be as wide as floats are; ranges of features may not
-
-Task = Literal["classification", "regression"]
 
 
 @dataclass

@@ -15,7 +15,6 @@ from sklearn.metrics import accuracy_score, r2_score
 from diprime import DiPriMeClassifier, DiPriMeRegressor
 from diprime.cli.text_values import level_column
 from diprime.domain import Categorical, Domain, Numeric
-from diprime.estimators.base import target_layout
 from diprime.model.noise import charged_noise_variance
 from diprime.privacy.ledger import Ledger
 
@@ -62,13 +61,13 @@ class Plan:
 
 def estimator(domain: Domain, epsilon: float, **parameters: Any) -> Model:
     """Return the unfitted estimator for a domain's target."""
-    kind = DiPriMeClassifier if isinstance(domain.target, Categorical) else DiPriMeRegressor
+    kind = DiPriMeClassifier if domain.task == "classification" else DiPriMeRegressor
     return kind(epsilon, domain, **parameters)
 
 
 def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance: Callable[[float], None]) -> Plan:
     """Fit made-up data of the domain with and without noise, and tell what happened."""
-    of_classes = isinstance(domain.target, Categorical)
+    of_classes = domain.task == "classification"
     scores = []
     for seed in range(repeats):
         truth = MadeUpData(domain, seed)
@@ -92,7 +91,7 @@ def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance:
         depth,
         model.privacy_,
         n_rows / (n_trees * 2**depth),
-        math.sqrt(charged_noise_variance(model.privacy_, target_layout(domain))),
+        math.sqrt(charged_noise_variance(model.privacy_, domain.layout)),
         "accuracy" if of_classes else "R²",
         private,
         without_noise,

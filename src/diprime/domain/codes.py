@@ -7,16 +7,12 @@ from decimal import Context, Decimal
 import numpy as np
 import numpy.typing as npt
 
-MISSING = 255
-"""The code of a missing value, for every feature."""
-OTHER = 254
-"""The code of a value that is not among a categorical feature's levels."""
-N_CODES = 256
-"""The number of codes that a feature may have: those of a byte."""
+from diprime.kernels.constants import CELLS, MISSING, N_CODES, OTHER
+
+__all__ = ["BUCKETS", "CELLS", "MISSING", "N_CODES", "OTHER", "TARGET_UNITS"]
+
 TARGET_UNITS = 4096
 """The integer that stands for the top of a numeric target's range."""
-CELLS = 255
-"""The number of cells of a numeric range."""
 BUCKETS = 254
 """The number of codes that levels share."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diprime.domain.codes import CELLS, MISSING
+from diprime.domain.codes import CELLS, MISSING, N_CODES
 from diprime.domain.tables import Array, Column, as_floats, is_missing
 from diprime.kernels import encoding
 
@@ -102,7 +102,7 @@ class LevelIndex:
         thresholds = np.full(CELLS, np.nan)
         thresholds[: 2 * len(numbers) : 2] = numbers
         thresholds[1 : 2 * len(numbers) : 2] = np.nextafter(numbers, np.inf)
-        place_of_cell = np.full(256, UNLISTED, dtype=np.int64)
+        place_of_cell = np.full(N_CODES, UNLISTED, dtype=np.int64)
         place_of_cell[1 : 2 * len(numbers) : 2] = places
         place_of_cell[MISSING] = ABSENT
         return thresholds, place_of_cell

@@ -14,7 +14,6 @@ from diprime._util.threads import Threads
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain.target_layout import TargetLayout
 from diprime.kernels import scoring
-from diprime.model.masks import threshold_mask
 from diprime.model.regions import Regions
 from diprime.privacy.mechanisms.selection import ABSENT_COST
 from diprime.privacy.randomness import RandomSource
@@ -115,15 +114,6 @@ def random_levels(domain, layout, families, n_trees, depth, seed):
 # -- masks, regions ----------------------------------------------------------------------------------------------------
 
 
-def test_threshold_masks_send_codes_above_right_and_missing_values_as_told():
-    thresholds = np.repeat(np.arange(255), 2)
-    missing_right = np.tile([False, True], 255)
-    masks = threshold_mask(thresholds, missing_right)
-    bits = np.unpackbits(masks, axis=1, bitorder="little").astype(bool)
-    assert (bits[:, :MISSING] == (np.arange(255) > thresholds[:, None])).all()
-    assert (bits[:, MISSING] == missing_right).all()
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_regions_are_what_the_path_leaves_and_children_never_offer_what_it_excludes(seed):
     layout = LAYOUTS[0]
@@ -180,17 +170,6 @@ def test_regions_are_what_the_path_leaves_and_children_never_offer_what_it_exclu
                 child[f] = {c for c in child[f] if bool(goes_right(masks[node], np.array([c]))[0]) == side}
                 children.append(child)
         possible = children
-
-
-def test_missing_values_alone_are_split_off_once():
-    domain = Domain({"x": Numeric(edges=[0])}, target=CLASSES)
-    regions = Regions.roots(domain, 1)
-    mask = threshold_mask(np.array([1]), np.array([True]))  # all numbers left, missing values right
-    children = regions.children(np.zeros(1, dtype=np.int32), mask)
-    assert children.splittable().tolist() == [[True], [False]]
-    assert children.missing.tolist() == [[0], [1]]
-    last = children.children(np.zeros(2, dtype=np.int32), threshold_mask(np.array([0, 0]), np.array([False, False])))
-    assert not last.splittable().any()
 
 
 # -- families ----------------------------------------------------------------------------------------------------------
@@ -271,7 +250,7 @@ def test_costs_are_those_of_the_definition_for_every_candidate_of_every_node(lay
             checked += 1
             without_missing += not (codes[rows, feature] == MISSING).any()
             again = np.empty(1, dtype=np.int64)
-            scoring.mask_costs(bins, np.array([node]), np.array([feature]), mask, *cost.kernel_arguments(layout), again)
+            scoring.mask_costs(*rule_and_view(cost, layout, bins), np.array([node]), np.array([feature]), mask, again)
             assert again[0] == costs[pair, slot]
         if features is None:
             break
@@ -312,8 +291,8 @@ def test_both_sides_cost_the_same_where_nothing_is_missing_and_stay_two_candidat
         again = np.empty(1, dtype=np.int64)  # the masks of the second half cost what the first half says
         for slot in (255, 300, 509):
             mask = candidates.masks(np.array([0]), np.array([slot]))
-            scoring.mask_costs(bins, np.zeros(1, int), np.zeros(1, int), mask, *Cost(1024, 5).kernel_arguments(layout),
-                               again)  # fmt: skip
+            first = np.zeros(1, dtype=np.int64)
+            scoring.mask_costs(*rule_and_view(Cost(1024, 5), layout, bins), first, first, mask, again)
             assert again[0] == costs[0, slot - 255]
         # One missing value changes which of the two is better, not which exist.
         codes[0, 0] = MISSING
@@ -403,8 +382,9 @@ def test_float_error_of_a_cost_is_below_a_quarter_unit_at_the_largest_number_of_
     layout, columns = EDGES[name]
     cost = Cost(MAX_UNITS, 0, 0, ends)
     rng = np.random.default_rng(3)
-    finer = 2.0**8 if layout.max_rows > 1 << 26 else 2.0**16  # powers of two: the same float, more of its digits
-    n_columns, shift, scale, *rest = cost.kernel_arguments(layout)
+    finer = 2.0**8 if layout.most_rows > 1 << 26 else 2.0**16  # powers of two: the same float, more of its digits
+    rule = cost.rule(layout)
+    finer_rule = scoring.CostRule(rule.scale * finer, rule.whole, rule.linear_tail, rule.balance, rule.enough)
     zero, mask = np.zeros(1, dtype=np.int64), np.zeros((1, 32), dtype=np.uint8)
     mask[0, 0] = 0b10
     weight = 1 if columns == 1 else Fraction(1, 2)
@@ -412,22 +392,21 @@ def test_float_error_of_a_cost_is_below_a_quarter_unit_at_the_largest_number_of_
     for _ in range(10 if columns > 100 else 300):
         counts, values = edge_bins(layout, columns, rng)
         bins = planted(layout, counts, values)
+        view = scoring.BinsView(bins, layout.n_columns, layout.shift)
         exact = Fraction(0)
         for side in (0, 1):
             n = int(sum(counts[side]))
             shares = (Fraction(int(v), n * layout.units) for v in values[side])
             exact += cost.units * weight * n * sum(p - impurity_of_share(p, ends) for p in shares)
         got = np.empty(1, dtype=np.int64)
-        for factor in (1.0, finer):
-            scoring.mask_costs(bins, zero, zero, mask, n_columns, shift, scale * factor, *rest, got)
-            if factor == 1.0:
-                quarter = Fraction(1, 4)
-                assert math.floor(exact - quarter) <= -got[0] <= math.floor(exact + quarter)
+        scoring.mask_costs(rule, view, zero, zero, mask, got)
+        quarter = Fraction(1, 4)
+        assert math.floor(exact - quarter) <= -got[0] <= math.floor(exact + quarter)
+        scoring.mask_costs(finer_rule, view, zero, zero, mask, got)
         costs = np.full((1, 510), ABSENT_COST, dtype=np.int64)
         scoring.numeric_costs(
-            bins, zero, zero, np.array([0], dtype=np.uint8), np.array([254], dtype=np.uint8),
-            np.array([1], dtype=np.uint8), zero, n_columns, shift, scale * finer, *rest,
-            np.empty(256, dtype=np.int64), np.empty((3, 256)), np.zeros(1, dtype=np.uint8), costs,
+            finer_rule, view, zero, zero, np.array([0], dtype=np.uint8), np.array([254], dtype=np.uint8),
+            np.array([1], dtype=np.uint8), zero, np.empty((4, 256)), np.zeros(1, dtype=np.uint8), costs,
         )  # fmt: skip
         for found in (int(got[0]), int(costs[0, 0])):
             below = exact * Fraction(finer) + found  # the floor has taken less than one
@@ -471,13 +450,12 @@ def test_joint_costs_have_powers_of_two_for_units_and_the_range_of_the_contract(
         assert cost.enough == UNBOUNDED_SHORTFALL or cost.enough - 1 < needed <= cost.enough
         assert 0 < cost.enough <= UNBOUNDED_SHORTFALL
     for layout in LAYOUTS:
-        n_columns, shift, scale, whole, *rest = cost.kernel_arguments(layout)
-        assert (n_columns, shift, whole) == (layout.n_columns, layout.shift, layout.units)
-        assert rest == [float(ends), cost.balance, cost.enough]
-        for number in (scale, whole):
+        rule = cost.rule(layout)
+        assert (rule.whole, rule.balance, rule.enough) == (layout.units, cost.balance, cost.enough)
+        for number in (rule.scale, rule.whole):
             assert math.frexp(number)[0] == 0.5, "a power of two: scaling does not round"
-        assert Fraction(scale) == Fraction(cost.units) * Fraction(layout.column_weight) / layout.units
-        assert Fraction(rest[0]) == ends
+        assert Fraction(rule.scale) == Fraction(cost.units) * Fraction(layout.column_weight) / layout.units
+        assert Fraction(rule.linear_tail) == ends
 
 
 def test_no_cost_of_a_candidate_comes_near_that_of_none():

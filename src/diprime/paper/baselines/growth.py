@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain.target_layout import TargetLayout
+from diprime.kernels.constants import ABSENT_COST
 from diprime.paper.baselines.forest import LEAF, Tree
 from diprime.paper.baselines.recipes import MAX_ROWS, Receipts, Recipe, explained
-from diprime.privacy.mechanisms.selection import ABSENT_COST, Costs
+from diprime.privacy.mechanisms.selection import Costs
 from diprime.privacy.randomness import RandomSource
 
 
