@@ -86,7 +86,7 @@ def test_counts_are_charged_for_the_noise_that_they_get(monkeypatch, name):
 def test_counts_are_released_once_for_what_was_paid():
     layout, paid = LAYOUTS["three"], pay(counts_charge(LAYOUTS["three"], Fraction(1)))
     release_counts(np.zeros(3, dtype=np.int64), layout, paid, RandomSource(0))
-    with pytest.raises(UnpaidReleaseError, match="class counts were paid for 1 times, and 0 of these are left"):
+    with pytest.raises(UnpaidReleaseError, match="class counts: 0 of 1 paid releases are left"):
         release_counts(np.zeros(3, dtype=np.int64), layout, paid, RandomSource(0))
-    with pytest.raises(UnpaidReleaseError, match="not by discrete Laplace"):
+    with pytest.raises(UnpaidReleaseError, match="released by discrete Laplace"):
         release_counts(np.zeros(3, dtype=np.int64), layout, receipt("exponential mechanism"), RandomSource(0))

@@ -83,5 +83,5 @@ def test_leaves_are_released_once_for_what_was_paid():
     receipt = pay(leaf_charge(layout, Fraction(1), 3, "", STRICT))
     arguments = np.zeros((3, 2, 2), dtype=np.int64), layout, layout.whole_range, receipt, STRICT
     release_leaves(*arguments, RandomSource(0))
-    with pytest.raises(UnpaidReleaseError, match="leaf sums were paid for 3 times, and 0 of these are left"):
+    with pytest.raises(UnpaidReleaseError, match="leaf sums: 0 of 3 paid releases are left"):
         release_leaves(*arguments, RandomSource(0))

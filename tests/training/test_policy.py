@@ -1,5 +1,6 @@
 """Strict accounting: every release is charged at what it costs, and what is released is what has noise."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,6 @@ from diprime.engines.assignment import IndependentAssignment
 from diprime.privacy.randomness import RandomSource
 from diprime.training.estimates import shrunken_means
 from diprime.training.policy import STRICT
-from tests.goodness import fits
 from tests.training.made_leaves import of_sums
 
 ONE = Threads(1)
@@ -31,13 +31,16 @@ def test_rows_are_assigned_independently():
 def test_parts_are_uniform_and_vary_as_those_of_independent_coins_do(n_trees):
     n, per_stream = 140_000, 65_536  # more than one stream
     trees = drawn(n, n_trees)
-    # Of single rows, of pairs of neighbours, and of pairs of rows of two streams.
+    # By the chi-square statistic, of mean d and variance 2d: of single rows, of neighbours, and of rows of two streams.
     for cells, size in [
         (trees, n_trees),
         (trees[::2] * n_trees + trees[1::2], n_trees**2),
         (trees[:per_stream] * n_trees + trees[per_stream : 2 * per_stream], n_trees**2),
     ]:
-        assert fits(np.bincount(cells, minlength=size), np.full(size, 1 / size))
+        counts, expected = np.bincount(cells, minlength=size), len(cells) / size
+        assert len(counts) == size
+        statistic = ((counts - expected) ** 2 / expected).sum()
+        assert abs(statistic - (size - 1)) < 5 * math.sqrt(2 * (size - 1)) + 5
     sizes = [np.bincount(drawn(600, n_trees, seed))[0] for seed in range(1, 300)]
     variance = 600 / n_trees * (1 - 1 / n_trees)
     assert 0.7 < np.var(sizes) / variance < 1.35, "equal parts do not vary"
