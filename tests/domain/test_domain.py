@@ -88,3 +88,14 @@ def test_more_classes_than_supported_are_an_error_of_the_layout_alone():
     assert domain.task == "classification"
     with pytest.raises(ValueError, match="The target has 1001 classes; at most 1000 are supported"):
         domain.layout
+
+
+def test_a_model_predicts_probabilities_or_numbers_in_the_target_s_range():
+    assert MIXED.output_range == (0.0, 1.0)
+    assert Domain({"x": Numeric(0, 1)}, Numeric(-3, 7)).output_range == (-3, 7)
+
+
+@pytest.mark.parametrize("target", [YES_NO, Categorical(["only"]), Numeric(-3, 7)])
+def test_the_layout_knows_the_task(target):
+    domain = Domain({"x": Numeric(0, 1)}, target)
+    assert domain.layout.task == domain.task

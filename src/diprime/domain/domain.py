@@ -19,7 +19,7 @@ import numpy.typing as npt
 from diprime._util.threads import Threads
 from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS
 from diprime.domain.encoding import BLOCK_CODES, Codes, RowEncoding, RowReader, encode_classes, encode_numbers
-from diprime.domain.features import Categorical, Feature, Numeric, linear_formula, short
+from diprime.domain.features import Categorical, Feature, Numeric, bounds, linear_formula, short
 from diprime.domain.files import Facts, read_dict, read_json, read_toml, write_dict, write_json, write_toml
 from diprime.domain.inference import infer
 from diprime.domain.tables import Array, read_table, read_target
@@ -54,6 +54,8 @@ class Domain:
         The number of codes of each feature's cells or levels, without those of unknown and missing values.
     task : {"classification", "regression"}
         What is learnt: "classification" if the target is categorical, "regression" if it is numeric.
+    output_range : tuple of float
+        The range of what a model predicts: 0 to 1 for probabilities of classes, or the range of a numeric target.
     layout : TargetLayout
         How encoded targets are represented as integers that can be added up.
 
@@ -156,6 +158,11 @@ class Domain:
         if isinstance(self.target, Categorical):
             return TargetLayout.of_classes(len(self.target.levels))
         return TargetLayout.of_number(TARGET_UNITS)
+
+    @property
+    def output_range(self) -> tuple[float, float]:
+        """The range of what a model predicts: probabilities of classes, or the range of a numeric target."""
+        return bounds(self.target) if isinstance(self.target, Numeric) else (0.0, 1.0)
 
     @cached_property
     def _row_encoding(self) -> RowEncoding:
