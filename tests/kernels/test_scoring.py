@@ -139,8 +139,9 @@ def threshold(code, *, missing_right):
     return right
 
 
-def numeric_costs(layout, bins, low, high, missing, n_cells, cost, *, feature=0, node=0):
-    """Return the costs of all slots, and whether the second half, not written, is the first once more."""
+def numeric_costs(layout, bins, low, high, missing, n_cells, cost, *, place=(0, 0)):
+    """Return the costs of all slots at a place, a node and a feature, and whether the second half mirrors the first."""
+    node, feature = place
     one = np.zeros(1, dtype=np.int64)
     after, _ = BOTH(
         "numeric_costs",
@@ -185,7 +186,7 @@ def check_numeric(rng, layout, style, low, high, missing, n_cells, cost):
     cells = draw_cells(rng, layout, style, codes) if codes else draw_cells(rng, layout, "none", [0])
     bins = rng.integers(0, 2**63, size=(2, 2, 256 * layout.n_columns)).astype(np.uint64)  # other nodes and features
     bins[1, 1] = as_bins(layout, cells).ravel()
-    costs, mirrored = numeric_costs(layout, bins.reshape(2, -1), low, high, missing, n_cells, cost, feature=1, node=1)
+    costs, mirrored = numeric_costs(layout, bins.reshape(2, -1), low, high, missing, n_cells, cost, place=(1, 1))
     assert mirrored == (missing and not cells[0][255].any())
     check_slots(layout, costs, cells, expected_slots(low, high, missing, n_cells), cost)
 

@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from diprime._util.threads import Threads, resolve_n_jobs
-from diprime.domain import Domain, Numeric
+from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.engines.local import LocalEngine
 from diprime.estimators.base import PrivateEstimator, sorted_classes
@@ -439,12 +439,9 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
         return self
 
     def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
-        target = domain.target
-        assert isinstance(target, Numeric)
-        assert target.low is not None
-        assert target.high is not None
+        low, high = domain.output_range
         shares = leaves.low * means[..., :1] + leaves.high * means[..., 1:]
-        return np.asarray(target.low * (1 - shares) + target.high * shares)
+        return np.asarray(low * (1 - shares) + high * shares)
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Predict the target of each row.
@@ -460,6 +457,6 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
             The predicted targets, within the range of the domain.
         """
         means = self._predict_outputs(X)[:, 0]
-        target = self.domain_.target
-        assert isinstance(target, Numeric)
-        return np.clip(means, target.low, target.high, out=means)  # the weights of the trees sum to one up to rounding
+        return np.clip(
+            means, *self.domain_.output_range, out=means
+        )  # the weights of the trees sum to one up to rounding

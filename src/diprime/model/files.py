@@ -37,8 +37,7 @@ import numpy.typing as npt
 
 from diprime._util.atomic_file import atomic_file
 from diprime._util.version import __version__
-from diprime.domain import Categorical, Domain, Task
-from diprime.domain.features import bounds
+from diprime.domain import Domain, Task
 from diprime.domain.files import parse_json
 from diprime.kernels.constants import MASK_BYTES
 from diprime.model.forest import Forest
@@ -190,12 +189,8 @@ def _read_format_2(header: dict[str, Any], body: memoryview) -> ModelContent:
     domain = _within("domain", Domain.from_dict, header["domain"])
     if header["task"] != domain.task:
         raise ValueError("its task is not that of its target.")
-    if isinstance(domain.target, Categorical):
-        n_outputs, low, high = len(domain.target.levels), 0.0, 1.0
-    else:
-        n_outputs, (low, high) = 1, bounds(domain.target)
-    forest = _read_forest(header["depths"], body, n_outputs)
-    forest.check(domain, low, high)
+    forest = _read_forest(header["depths"], body, domain.layout.n_outputs if domain.task == "classification" else 1)
+    forest.check(domain, *domain.output_range)
     return ModelContent(
         domain.task,
         header["parameters"],

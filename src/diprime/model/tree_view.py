@@ -149,7 +149,7 @@ def _noise_deviations(model: Any, counts: Floats, values: Floats, n_leaves: Floa
     is_classification, layout = domain.task == "classification", domain.layout
     sum_variance = n_leaves * charged_noise_variance(model.privacy_, layout)
     n_outputs = layout.n_outputs
-    low, high = bounds(domain.target) if isinstance(domain.target, Numeric) else (0.0, 1.0)
+    low, high = domain.output_range
     means = (values - low) / (high - low)
     positive_counts = np.maximum(counts, 1.0)
     if model.privacy_.accounting == "paper" and not is_classification:

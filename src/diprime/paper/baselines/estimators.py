@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from diprime.domain import Domain, Numeric
+from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.estimators.base import PrivateEstimator, sorted_classes
 from diprime.estimators.parameters import (
@@ -374,11 +374,8 @@ class DPRandomForestRegressor(RegressorMixin, _Baseline):  # type: ignore[misc]
         return self
 
     def _values(self, tree: Tree, domain: Domain) -> npt.NDArray[np.float64]:
-        target = domain.target
-        assert isinstance(target, Numeric)
-        assert target.low is not None
-        assert target.high is not None
-        return np.asarray(tree.shares @ [[target.low], [target.high]])
+        low, high = domain.output_range
+        return np.asarray(tree.shares @ [[low], [high]])
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the estimated target of each row.
@@ -397,9 +394,7 @@ class DPRandomForestRegressor(RegressorMixin, _Baseline):  # type: ignore[misc]
         means = self.forest_.predict(rows)[:, 0]
         if self.accounting == "paper":
             return means
-        target = self.domain_.target
-        assert isinstance(target, Numeric)
-        return np.clip(means, target.low, target.high, out=means)  # a mean of equal numbers may be off by a rounding
+        return np.clip(means, *self.domain_.output_range, out=means)  # a mean of equal numbers may be off by a rounding
 
 
 class DPDecisionForestClassifier(_BaselineClassifier):

@@ -53,7 +53,7 @@ class Records:
 
     def squares(self, cells: npt.NDArray[np.int64], n_cells: int) -> npt.NDArray[np.float64]:
         """Return ½·Σ‖t‖² of the records of each cell, their vectors scaled to sum 1."""
-        if self.layout.units == 1:
+        if self.layout.task == "classification":
             return np.asarray(np.bincount(cells, minlength=n_cells) / 2)
         high = self.target / self.layout.units
         return np.asarray(np.bincount(cells, (high**2 + (1 - high) ** 2) / 2, n_cells))
