@@ -93,14 +93,14 @@ CONTAINERS = {
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_a_missing_value_changes_nobody_else_in_any_container(container):
+def test_a_missing_value_changes_no_other_record_in_any_container(container):
     alone, beside = reads(CONTAINERS[container], BOTH_LARGE, None)
     assert alone == beside == [0, 1]
 
 
 @pytest.mark.parametrize("added", [0.5, "q", [], [BIG], (1, 2), np.array(1.0), np.ma.masked])
 @pytest.mark.parametrize("container", ["list of lists as y", "list as y", "deque as y", "deque of rows"])
-def test_a_record_of_another_type_changes_nobody_else(container, added):
+def test_a_record_of_another_type_changes_no_other_record(container, added):
     alone, beside = reads(CONTAINERS[container], BOTH_LARGE, added)
     assert alone == beside == [0, 1]
 

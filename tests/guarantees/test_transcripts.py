@@ -236,6 +236,27 @@ def test_windows_of_nodes_are_made_of_what_the_ledger_charged_and_nothing_else(n
     assert with_windows >= 6, "a released count that is not negative is enough"
 
 
+def notice_every_record(monkeypatch):
+    """Let every default that may follow from released counts change with each record."""
+    monkeypatch.setattr(defaults, "n_estimators", lambda method, rows, *_, **__: 1 + rows % 2)
+    monkeypatch.setattr(defaults, "max_depth", lambda rows, *_: 1 + rows % 3)
+    monkeypatch.setattr(defaults, "window_levels", lambda rows, *_: [0] if rows % 2 else [])
+    monkeypatch.setattr(
+        defaults, "linear_tail", lambda counts, *_: Fraction(sum(counts) % 8 if len(counts) > 1 else 0, 64)
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("task", TARGETS)
+def test_the_shape_of_a_forest_follows_from_released_counts_and_not_from_true_ones(task, method, monkeypatch):
+    notice_every_record(monkeypatch)
+    shape = {"n_estimators": "auto", "max_depth": "auto"}
+    for seed, partition in itertools.product(range(3), [True, False]):
+        models, losses = fits_of_neighbours(task, forest(task, method, partition, Fraction(8), **shape), seed)
+        assert pickle.dumps(models[0]) == pickle.dumps(models[1])
+        check_losses(losses, models[0].privacy_, Fraction(8))
+
+
 # -- the power of the replay: what is not released, or costs more than its charge, is found ----------------------------
 
 
@@ -342,3 +363,17 @@ def test_releases_that_lose_more_than_their_charge_are_found(task, method, break
         models, losses = fits_of_neighbours(task, make, seed)
         covered.append(is_covered(losses, models[0].privacy_, Fraction(8)))
     assert not all(covered)
+
+
+def test_a_shape_that_follows_from_true_counts_is_found(monkeypatch):
+    notice_every_record(monkeypatch)
+    release_counts = train.release_counts
+
+    def leaky(counts, *rest):
+        release_counts(counts, *rest)
+        return counts.tolist()
+
+    monkeypatch.setattr(train, "release_counts", leaky)
+    make = forest("binary", "joint", True, Fraction(8), n_estimators="auto", max_depth="auto")
+    with pytest.raises(AssertionError, match="follows from what was released"):
+        fits_of_neighbours("binary", make, 1)
