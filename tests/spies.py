@@ -256,7 +256,7 @@ class Releases:
 _STREAMS_AT = {
     "draw_words": 0,
     "draw_below": 0,
-    "draw_parts": 0,
+    "draw_trees": 0,
     "draw_laplace": 0,
     "permute_and_flip": 2,
     "exponential": 3,
