@@ -12,7 +12,8 @@ COMPILE_ARGS = ["/O2", "/fp:precise"] if sys.platform == "win32" else ["-O3", "-
 # Unrolling takes a sixth off loops over bins, and doubles the time of loops that the compiler vectorises.
 UNROLL = [] if sys.platform == "win32" else ["-funroll-loops"]
 UNROLLED = ("histogram", "scoring")
-KERNELS = sorted(p for p in Path("src/diprime/kernels").glob("*.py") if not p.name.startswith("_"))
+NOT_COMPILED = ("__init__", "_shim", "constants")
+KERNELS = sorted(p for p in Path("src/diprime/kernels").glob("*.py") if p.stem not in NOT_COMPILED)
 
 extensions = cythonize(
     [

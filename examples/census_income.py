@@ -7,27 +7,30 @@ from diprime import Categorical, DiPriMeClassifier, Domain, Numeric
 
 EDUCATION = ["none", "school", "bachelor", "master", "doctor"]
 WORK = ["private", "public", "self-employed", "none"]
+NO_WORK = WORK.index("none")
+HIGH_INCOME_SCORE = 1.5
+SHARE_WITHOUT_ANSWER = 0.05
 
 
 def census(n: int, seed: int) -> pd.DataFrame:
-    """Make up people; in real life this is the table that must stay secret."""
+    """Return synthetic people; in practice, this is the private table."""
     rng = np.random.default_rng(seed)
     education = rng.choice(5, n, p=[0.1, 0.5, 0.25, 0.12, 0.03])
     work = rng.choice(4, n, p=[0.62, 0.15, 0.13, 0.1])
     age, hours = rng.integers(17, 91, n), rng.normal(40, 11, n).clip(1, 99).round()
-    score = education - ((age - 50) / 18) ** 2 + 0.06 * (hours - 40) - 2.0 * (work == 3) + rng.logistic(size=n)
+    score = education - ((age - 50) / 18) ** 2 + 0.06 * (hours - 40) - 2.0 * (work == NO_WORK) + rng.logistic(size=n)
     return pd.DataFrame(
         {
             "age": age,
             "education": pd.Categorical.from_codes(education, EDUCATION),
             "work": pd.Categorical.from_codes(work, WORK),
-            "hours": np.where(rng.random(n) < 0.05, np.nan, hours),  # some did not answer
-            "income": np.where(score > 1.5, ">50K", "<=50K"),
+            "hours": np.where(rng.random(n) < SHARE_WITHOUT_ANSWER, np.nan, hours),
+            "income": np.where(score > HIGH_INCOME_SCORE, ">50K", "<=50K"),
         }
     )
 
 
-# Public knowledge, written down without looking at the table: nobody's age or education is in these lines.
+# Public knowledge, written down without looking at the table: no line depends on anybody's age or education.
 domain = Domain(
     {
         "age": Numeric(15, 100),
@@ -41,7 +44,7 @@ domain = Domain(
 
 
 def main() -> None:
-    """Fit at two budgets and compare with the forest that keeps no secrets."""
+    """Fit with two budgets, and compare with a forest that is not private."""
     people, others = census(30_000, seed=1), census(10_000, seed=2)
     X, y = people.drop(columns="income"), people["income"]
     print(f"always the larger class      {others['income'].value_counts(normalize=True).max():.1%}")

@@ -6,7 +6,7 @@ from diprime import DiPriMeRegressor, Domain, Numeric
 
 
 def flats(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Make up flats: size in m², distance to the centre in km, savings of the tenant, and the monthly rent."""
+    """Return synthetic flats (size in m², distance to the centre in km, savings of the tenant) and their rents."""
     rng = np.random.default_rng(seed)
     size, distance = rng.gamma(6, 12, n), rng.exponential(6, n)
     savings = rng.lognormal(8, 2, n)  # most have a few thousand, some have millions
@@ -15,22 +15,22 @@ def flats(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def domain_with(scale: str) -> Domain:
-    """Return the domain with the savings on a scale: the numbers of the other features are round guesses."""
+    """Return the domain, with savings on the given scale; the ranges are round guesses."""
     return Domain(
         {"size": Numeric(10, 300), "distance": Numeric(0, 50), "savings": Numeric(0, 10_000_000, scale=scale)},
-        target=Numeric(0, 3000),  # rents beyond are moved to the border
+        target=Numeric(0, 3000),  # higher rents are clamped
         target_name="rent",
     )
 
 
 def main() -> None:
-    """Compare a linear grid, on which nearly all savings fall in one cell, with a logarithmic one."""
+    """Compare a linear grid, where nearly all savings fall into one cell, with a logarithmic one."""
     X, y = flats(20_000, seed=1)
     X_new, y_new = flats(5_000, seed=2)
     print(f"always the mean       root of mean squared error {np.std(y_new):6.1f}")
     for scale in ("linear", "log"):
         errors = []
-        for _ in range(5):  # made-up data cost nothing; with real ones every fit spends epsilon again
+        for _ in range(5):  # with private data, every fit would spend epsilon again
             model = DiPriMeRegressor(epsilon=1.0, domain=domain_with(scale)).fit(X, y)
             errors.append(np.sqrt(np.mean((model.predict(X_new) - y_new) ** 2)))
         print(f"savings, {scale:<6} grid  root of mean squared error {np.mean(errors):6.1f}")

@@ -1,4 +1,4 @@
-"""Two hospitals learn together without showing each other a patient: they exchange models, never rows."""
+"""Two hospitals learn together without sharing patients: they exchange models, never rows."""
 
 import tempfile
 from pathlib import Path
@@ -22,19 +22,19 @@ domain = Domain(MEASURES, target=Categorical(["malignant", "benign"]), target_na
 
 
 def fit_and_merge(X: pd.DataFrame, y: np.ndarray, north: np.ndarray) -> dict[str, DiPriMeClassifier]:
-    """Return the model of each hospital, and the one that they make together."""
+    """Return the model of each hospital, and the merged model."""
     with tempfile.TemporaryDirectory() as folder:
-        # Each hospital, at home. No file holds a row, a count of rows, or anything else that epsilon did not pay for.
+        # In each hospital. The file holds no rows: epsilon pays for everything in it that depends on patients.
         for name, here in (("north", north), ("south", ~north)):
             DiPriMeClassifier(epsilon=1.0, domain=domain).fit(X[here], y[here]).save(Path(folder) / f"{name}.diprime")
 
-        # Whoever has both files. No patient was in both hospitals, so each model costs its own patients epsilon = 1.
+        # Where both files are. No patient is in both hospitals, so the merged model costs every patient epsilon = 1.
         models = {name: load(Path(folder) / f"{name}.diprime") for name in ("north", "south")}
     return models | {"both": merge(list(models.values()))}
 
 
 def main() -> None:
-    """Compare the hospitals' models with the merged one, over many splits: these patients' data are public."""
+    """Compare the hospitals' models with the merged one over many splits, as these data are public."""
     data = load_breast_cancer(as_frame=True)
     X, y = data.data[list(MEASURES)], data.target_names[data.target]
     scores: dict[str, list[float]] = {"north": [], "south": [], "both": []}

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,12 +62,28 @@ def interpreted(name: str) -> Any:
     return Interpreted(module)
 
 
+@dataclass(frozen=True)
+class ToBuild:
+    """An argument of a kernel that is an object of one of its classes: each form of the kernel builds its own."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+    def build(self, kernel: Any) -> Any:
+        copies = (np.array(a) if isinstance(a, np.ndarray) else a for a in self.arguments)
+        return getattr(kernel, self.name)(*copies)
+
+
 class Both:
     """A kernel whose calls run compiled and interpreted, on copies, and must leave the same arrays behind."""
 
     def __init__(self, name: str) -> None:
         self.compiled = compiled(name)
         self.interpreted = interpreted(name)
+
+    def build(self, name: str, *arguments: Any) -> ToBuild:
+        """Return an argument for a call: an object of the class of that name, built by each form from copies."""
+        return ToBuild(name, arguments)
 
     def __call__(self, function: str, *arguments: Any) -> Any:
         """Return the arguments as the call left them, and what it returned; the arguments given stay as they are."""
@@ -77,7 +94,9 @@ class Both:
                 shared = [
                     i for i, e in enumerate(arguments[: len(copies)]) if isinstance(a, np.ndarray) and a.base is e
                 ]
-                if shared:  # another view of the same memory stays one
+                if isinstance(a, ToBuild):
+                    copies.append(a.build(kernel))
+                elif shared:  # another view of the same memory stays one
                     copies.append(copies[shared[0]].view(a.dtype))
                 else:
                     copies.append(np.array(a) if isinstance(a, np.ndarray) else a)

@@ -1,4 +1,7 @@
-"""Receipts for tests of single releases, and mechanisms that pay for themselves with them."""
+"""Receipts for tests of single releases, and mechanisms that pay for themselves.
+
+Each receipt is from a ledger of its own, whose budget is infinite: what these tests check is not the budget.
+"""
 
 import math
 
@@ -11,7 +14,7 @@ from diprime.privacy.mechanisms.selection import Selection
 
 
 def receipt(mechanism, epsilon=1, times=1):
-    """Return the receipt of a charge that a ledger of its own has room for."""
+    """Return a receipt for releases by a mechanism."""
     return Ledger(math.inf).pay(Charge("a release", mechanism, "a bound", PureEpsilon(epsilon), times))
 
 

@@ -1,4 +1,4 @@
-"""The examples run as they are, and show what they are about."""
+"""The examples run, and their output shows what they claim."""
 
 import re
 import runpy
@@ -30,7 +30,7 @@ def test_the_demo_prints_accuracies_and_the_ledger(capsys):
         assert contender in printed.lower()
 
 
-def test_a_census_is_learnt_nearly_as_well_as_without_noise(capsys):
+def test_a_private_census_forest_is_nearly_as_accurate_as_without_noise(capsys):
     pytest.importorskip("pandas")
     printed = printed_by("census_income", capsys)
     guess, _, private, without_noise = numbers(r"([\d.]+)%\n", printed)[:4]
@@ -38,16 +38,16 @@ def test_a_census_is_learnt_nearly_as_well_as_without_noise(capsys):
     assert "Privacy ledger: epsilon = 1 of 1, delta = 0" in printed
 
 
-def test_a_log_scale_finds_what_a_linear_one_does_not(capsys):
+def test_a_log_scale_is_more_accurate_than_a_linear_one(capsys):
     printed = printed_by("log_scaled_rent", capsys)
     guess, linear, log = numbers(r"error +([\d.]+)", printed)
     assert log < 0.95 * linear < guess
     assert "Privacy ledger: epsilon = 1 of 1, delta = 0" in printed
 
 
-def test_hospitals_pay_for_their_own_patients_only(capsys):
+def test_a_merged_model_costs_no_more_than_its_parts(capsys):
     pytest.importorskip("pandas")
     printed = printed_by("two_hospitals", capsys)
     assert numbers(r"epsilon ([\d.]+), mean", printed) == [1, 1, 1]
-    assert min(numbers(r"accuracy ([\d.]+)%", printed)) > 75  # in one class are 63 %
+    assert min(numbers(r"accuracy ([\d.]+)%", printed)) > 75  # 63 % are in one class
     assert "2 merged models" in printed

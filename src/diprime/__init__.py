@@ -2,7 +2,9 @@
 
 from diprime._util.version import __version__
 from diprime.domain import Categorical, Domain, Numeric
-from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor, load, merge
+from diprime.estimators.files import load
+from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
+from diprime.estimators.merging import merge
 from diprime.model.files import ModelFileError
 from diprime.model.forest import Forest
 from diprime.privacy.ledger import Charge, Ledger, PrivacyWarning

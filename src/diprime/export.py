@@ -1,4 +1,4 @@
-"""Fitted models for other programs."""
+"""Export of fitted models to ONNX."""
 
 from diprime.output.onnx import onnx_inputs, to_onnx
 

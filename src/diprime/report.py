@@ -1,4 +1,4 @@
-"""Reports of fitted models: one page for people."""
+"""Reports of fitted models: one HTML page."""
 
 from diprime.output.report import render
 

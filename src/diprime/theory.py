@@ -1,4 +1,4 @@
-"""The theory of the DiPriMe paper: its bounds as printed, and as corrected."""
+"""The utility bounds of the DiPriMe paper, as printed and as corrected."""
 
 from diprime.paper.theory import (
     accuracy_loss,

@@ -1,80 +1,22 @@
-"""The commands, as users and scripts meet them."""
+"""The commands, as users and scripts see them."""
 
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
-import time
-from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import diprime
 import diprime.cli.app
 from diprime import DiPriMeClassifier, Domain, load
 from diprime.cli import data_files
-from diprime.cli.app import app
-from diprime.cli.demo_data import PEOPLE_DOMAIN, made_up_people
-from diprime.cli.drafting import REMARK
+from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
+from diprime.cli.drafting import CHECK_COMMENT
+from tests.cli.running import ok, refused, run
 from tests.small_data import assert_same_forest
-
-REGRESSION_DOMAIN = PEOPLE_DOMAIN.split("[features.savings]")[0] + (
-    '[target]\nname = "savings"\nkind = "numeric"\nlow = 0\nhigh = 100000\n'
-)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Return a folder with data, a domain and two fitted models."""
-    folder = tmp_path_factory.mktemp("cli")
-    people = made_up_people(3000, 1)
-    people.write_csv(folder / "people.csv")
-    people.write_parquet(folder / "people.parquet")
-    (folder / "domain.toml").write_text(PEOPLE_DOMAIN)
-    (folder / "regression.toml").write_text(REGRESSION_DOMAIN)
-    for name, domain in (("model", "domain"), ("regression", "regression")):
-        ok("fit", folder / "people.csv", "-d", folder / f"{domain}.toml", "-e", 1, "-o", folder / f"{name}.diprime")
-    return folder
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="diprime")
-
-
-def ok(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
-
-
-def refused(*arguments, code=1):
-    """Return the one sentence that a command refuses its arguments with."""
-    result = run(*arguments)
-    assert result.exit_code == code, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("diprime: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr
-
-
-# Where there are no compiled kernels, Python says so on standard error, which is none of these tests' business.
-ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore::RuntimeWarning"}
-
-
-def python(*arguments, **environment):
-    """Start a process of its own."""
-    command = [sys.executable, *map(str, arguments)]
-    environment = ENVIRONMENT | environment
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-
-
-# What commands do ----------------------------------------------------------------------------------------------------
 
 
 def test_fit_writes_a_private_model_and_prints_its_ledger(folder, tmp_path):
@@ -100,7 +42,7 @@ def test_a_fit_of_a_file_is_a_fit_of_its_rows(folder, tmp_path, kind, monkeypatc
     result = run("fit", folder / f"people.{kind}", "-d", folder / "domain.toml", "-e", 1, "-o", tmp_path / "m.diprime")
     assert result.stderr.startswith("diprime: warning: This fit is not private: random_state was set")
     assert result.stderr.count("\n") == 1
-    people, domain = made_up_people(3000, 1), Domain.from_toml(PEOPLE_DOMAIN)
+    people, domain = synthetic_people(3000, 1), Domain.from_toml(PEOPLE_DOMAIN)
     with pytest.warns(diprime.PrivacyWarning):
         expected = seeded(domain, 1.0).fit(people.select(domain.names), people["income"])
     assert_same_forest(load(tmp_path / "m.diprime"), expected)
@@ -111,20 +53,20 @@ def test_a_fit_of_a_file_is_a_fit_of_its_rows(folder, tmp_path, kind, monkeypatc
 @pytest.mark.parametrize("name", ["model", "regression"])
 def test_predictions_are_those_of_the_model(folder, tmp_path, name, kind, output, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 30_000)
-    place = tmp_path / output
+    path = tmp_path / output
     ok(
         "predict",
         folder / f"{name}.diprime",
         folder / f"people.{kind}",
         "-o",
-        place,
+        path,
         "--keep",
         "age",
         "--keep",
         "income",
     )
-    table = pl.read_csv(place) if output.endswith("csv") else pl.read_parquet(place)
-    model, people = load(folder / f"{name}.diprime"), made_up_people(3000, 1)
+    table = pl.read_csv(path) if output.endswith("csv") else pl.read_parquet(path)
+    model, people = load(folder / f"{name}.diprime"), synthetic_people(3000, 1)
     rows = people.select(model.domain_.names)
     assert table["age"].cast(int).to_list() == people["age"].to_list()
     assert table["income"].to_list() == people["income"].to_list()
@@ -153,7 +95,7 @@ def test_classes_keep_their_types(tmp_path):
     assert pl.read_csv(tmp_path / "out.csv")["prediction"].to_list() == [0, 1] * 200
 
 
-def test_a_draft_is_not_public_knowledge_until_it_is_checked(folder, tmp_path):
+def test_a_fit_with_an_unchecked_draft_is_not_private(folder, tmp_path):
     draft = ok("domain", "draft", folder / "people.csv", "--target", "income")
     (tmp_path / "draft.toml").write_text(draft)
     arguments = ("fit", folder / "people.csv", "-d", tmp_path / "draft.toml", "-e", 1, "-o", tmp_path / "m")
@@ -161,12 +103,12 @@ def test_a_draft_is_not_public_knowledge_until_it_is_checked(folder, tmp_path):
     assert result.exit_code == 0
     assert "lines that still say “check”, so the model is marked as not private" in result.stderr
     assert not load(tmp_path / "m").privacy_.is_private
-    (tmp_path / "draft.toml").write_text(draft.replace(REMARK, ""))
+    (tmp_path / "draft.toml").write_text(draft.replace(CHECK_COMMENT, ""))
     assert run(*arguments).stderr == ""
     assert load(tmp_path / "m").privacy_.is_private
 
 
-def test_check_counts_what_falls_outside(folder, tmp_path):
+def test_check_prints_a_table_or_json(folder, tmp_path):
     (tmp_path / "d.csv").write_text(
         "id,age,hours,education,sector,savings,income\n"
         "1,14,40,none,private,1,up to 50k\n2,101,x,phd,,2,rich\n3,50,NA,doctor,public,-1,\n"
@@ -189,11 +131,6 @@ def test_check_counts_what_falls_outside(folder, tmp_path):
     assert "33.33%" in printed
     assert "income (target)" in printed
     assert "does not use: id" in printed
-
-
-def test_check_reads_parquet(folder):
-    said = json.loads(ok("domain", "check", folder / "people.parquet", "-d", folder / "domain.toml", "--json"))
-    assert said["columns"]["savings"]["missing"] == made_up_people(3000, 1)["savings"].null_count()
 
 
 def test_plan_needs_no_data(folder):
@@ -273,7 +210,7 @@ def test_help_of_all(tmp_path):
     assert "--show-completion" in printed
 
 
-# Mistakes ------------------------------------------------------------------------------------------------------------
+# Mistakes -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_mistake_is_one_sentence(folder, tmp_path):
@@ -300,36 +237,19 @@ def test_a_mistake_is_one_sentence(folder, tmp_path):
 
 
 def with_predictions(folder, tmp_path):
-    people = made_up_people(10, 1).with_columns(prediction=pl.lit("none"))
+    people = synthetic_people(10, 1).with_columns(prediction=pl.lit("none"))
     people.write_csv(tmp_path / "predicted.csv")
     return tmp_path / "predicted.csv"
 
 
 def test_a_column_without_a_name_and_one_that_is_kept_twice(folder, tmp_path):
     (tmp_path / "domain.toml").write_text(PEOPLE_DOMAIN.replace("features.age", 'features.""'))
-    people = made_up_people(300, 1).rename({"age": ""})
+    people = synthetic_people(300, 1).rename({"age": ""})
     people.write_csv(tmp_path / "people.csv")
     ok("fit", tmp_path / "people.csv", "-d", tmp_path / "domain.toml", "-e", 1, "-o", tmp_path / "m.diprime")
     keep = ("--keep", "", "--keep", "hours", "--keep", "hours")
     ok("predict", tmp_path / "m.diprime", tmp_path / "people.csv", "-o", tmp_path / "out.csv", *keep)
     assert pl.read_csv(tmp_path / "out.csv").columns[:3] == ["", "hours", "prediction"]
-
-
-def test_a_terminal_is_not_commanded_by_names(folder, tmp_path):
-    evil = "\x1b[2Jage\x9b\u202e"
-    domain = Domain.from_toml(PEOPLE_DOMAIN)
-    features = {evil if name == "age" else name: feature for name, feature in domain.features.items()}
-    (tmp_path / "evil.toml").write_text(Domain(features, domain.target, target_name="income").to_toml())
-    people = made_up_people(3000, 1).rename({"age": evil})
-    people.with_columns(pl.lit(1).alias(f"other {evil}")).write_csv(tmp_path / "people.csv")
-    data, model = tmp_path / "people.csv", tmp_path / "m.diprime"
-    ok("fit", data, "-d", tmp_path / "evil.toml", "-e", 100, "-o", model)
-    fitted = load(model)
-    fitted.privacy_.waive(f"{evil} waived it.")
-    fitted.save(model)
-    for printed in (ok("show", model), ok("domain", "check", data, "-d", tmp_path / "evil.toml")):
-        assert "\\x1b[2Jage\\x9b" in printed
-        assert not set("\x1b\x9b\u202e") & set(printed)
 
 
 def different_domain(folder, tmp_path):
@@ -348,120 +268,13 @@ def different_domain(folder, tmp_path):
         (lambda text: text + "1,2,3,4,5,6,7\n", "more fields than the header"),
     ],
 )
-def test_bad_data_write_nothing(folder, tmp_path, edit, reason):
+def test_invalid_data_write_nothing(folder, tmp_path, edit, reason):
     bad = tmp_path / "bad.csv"
     bad.write_text(edit((folder / "people.csv").read_text()))
     kept = tmp_path / "kept"
-    kept.write_text("what was there")
+    kept.write_text("previous content")
     assert reason in refused("fit", bad, "-d", folder / "domain.toml", "-e", 1, "-o", kept)
-    if "more fields" not in reason:  # which is not noticed in columns that are not read
+    if "more fields" not in reason:  # not noticed if the last column is not read
         assert reason in refused("predict", folder / "model.diprime", bad, "-o", kept)
-    assert kept.read_text() == "what was there"
+    assert kept.read_text() == "previous content"
     assert sorted(os.listdir(tmp_path)) == ["bad.csv", "kept"]
-
-
-@contextmanager
-def no_file_larger_than(n_bytes):
-    """Make the disk as good as full, with an error of the operating system."""
-    resource = pytest.importorskip("resource")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(folder, tmp_path):
-    data, domain, model = folder / "people.csv", folder / "domain.toml", folder / "model.diprime"
-    for command in (("fit", data, "-d", domain, "-e", 1), ("predict", model, data), ("report", model)):
-        with no_file_larger_than(1000):
-            said = refused(*command, "-o", tmp_path / "out")
-        assert said == f"diprime: {tmp_path / 'out'}: File too large.\n"
-        assert os.listdir(tmp_path) == []
-
-
-# As processes --------------------------------------------------------------------------------------------------------
-
-
-def test_results_and_remarks_go_different_ways(folder):
-    with python("-m", "diprime", "domain", "draft", folder / "people.csv", "--target", "income") as process:
-        printed, said = process.communicate()
-    assert process.returncode == 0
-    Domain.from_toml(printed)
-    assert said.count("\n") == 1
-
-
-def test_output_is_utf_8_whatever_the_locale_says(tmp_path):
-    (tmp_path / "a.csv").write_text("a,y\nε,0\nb,1\n", encoding="utf-8")
-    arguments = ("-m", "diprime", "domain", "draft", tmp_path / "a.csv", "--target", "y")
-    with python(*arguments, PYTHONIOENCODING="ascii") as process:
-        printed = process.stdout.buffer.read()
-    assert Domain.from_toml(printed.decode("utf-8")).features["a"].levels == ("b", "ε")
-
-
-def test_an_interruption_while_it_starts_is_no_traceback():
-    program = (
-        "import sys; from diprime.cli import main\n"
-        "class Interrupts:\n"
-        "    def find_spec(self, name, *_):\n"
-        "        if name == 'diprime.cli.app': raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Interrupts())\n"
-        "main()\n"
-    )
-    with python("-c", program) as process:
-        said = process.communicate()[1]
-    assert (process.returncode, said) == (130, "")
-
-
-def test_a_reader_that_leaves_is_no_error(folder):
-    with python("-m", "diprime", "show", folder / "model.diprime", "--json") as process:
-        process.stdout.read(10)
-        process.stdout.close()
-        said = process.stderr.read()
-    assert "Traceback" not in said
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs signals")
-@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
-@pytest.mark.parametrize("command", ["fit", "predict"])
-def test_an_interrupted_command_leaves_nothing_behind(folder, tmp_path, command, number, code):
-    """The data come from a folder of rows without end, so the command cannot be done before it is interrupted."""
-    program = (
-        "import sys; from diprime.cli import app, data_files\n"
-        "batches = data_files.DataFile.decoded\n"
-        "def without_end(self, *arguments):\n"
-        "    batch = next(batches(self, *arguments))\n"
-        "    print('reading', flush=True)\n"
-        "    while True:\n"
-        "        yield batch.head(100)\n"
-        "data_files.DataFile.decoded = without_end\n"
-        "app.app(sys.argv[1:], prog_name='diprime')\n"
-    )
-    arguments = {
-        "fit": ["fit", folder / "people.csv", "-d", folder / "domain.toml", "-e", "1", "-o", tmp_path / "out"],
-        "predict": ["predict", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / "out"],
-    }[command]
-    with python("-c", program, *arguments) as process:
-        assert process.stdout.readline() == "reading\n"
-        time.sleep(0.2)
-        process.send_signal(signal.Signals[number])
-        said = process.stderr.read()
-    assert process.returncode == code
-    assert "Traceback" not in said
-    assert os.listdir(tmp_path) == []
-    if number == "SIGINT":
-        assert said == "diprime: Interrupted: nothing was written.\n"
-
-
-def test_completion_is_offered():
-    asked = {"_DIPRIME_COMPLETE": "complete_bash", "COMP_WORDS": "diprime pre", "COMP_CWORD": "1"}
-    with python("-c", "from diprime.cli import main; main()", **asked) as process:
-        assert process.stdout.read().split() == ["predict"]
-
-
-def test_without_its_extra_the_command_line_says_what_to_install():
-    with python("-c", "import sys; sys.modules['typer'] = None; from diprime.cli import main; main()") as process:
-        said = process.stderr.read()
-    assert process.returncode == 1
-    assert said == "diprime: the command line is not installed; run pip install 'diprime[cli]'.\n"

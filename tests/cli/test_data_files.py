@@ -1,4 +1,4 @@
-"""Files are read a batch at a time and by the domain: no record changes how another one is read."""
+"""Files are read in batches, by the domain: no record changes how another one is read."""
 
 import math
 import os
@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime.cli import data_files
-from diprime.cli.checking import check
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 
@@ -38,7 +37,7 @@ def csv(folder, text, name="data.csv"):
 
 def codes_of(path, features):
     domain = Domain(features, YES_NO)
-    batches = [domain.encode(batch) for batch in DataFile(path).decoded(features, ignore)]
+    batches = [domain.encode(batch) for batch in DataFile(path).decoded_batches(features, ignore)]
     return np.concatenate([np.zeros((0, len(features)), dtype=np.uint8), *batches]).tolist()
 
 
@@ -55,7 +54,7 @@ def codes_of(path, features):
         ("mixed", {"1": 0, "2": 1, "2.0": 1, " x": 2, "x": OTHER, "NA": 3, "na": MISSING, "": MISSING}),
     ],
 )
-def test_text_becomes_what_the_domain_says(tmp_path, feature, texts):
+def test_text_is_read_according_to_the_domain(tmp_path, feature, texts):
     path = csv(tmp_path, "\n".join([feature + ",extra", *(f'"{text}",0' for text in texts)]) + "\n")
     assert codes_of(path, {feature: FEATURES[feature]}) == [[code] for code in texts.values()]
 
@@ -86,7 +85,7 @@ def test_batches_cover_the_file_in_order(tmp_path, monkeypatch):
     for file in (DataFile(path), DataFile(tmp_path / "data.parquet")):
         assert file.columns == ["unused", "a"]
         shares = []
-        batches = list(file.decoded({"a": Numeric(0, 6000)}, shares.append))
+        batches = list(file.decoded_batches({"a": Numeric(0, 6000)}, shares.append))
         assert sum(shares) == pytest.approx(1, abs=0.01)
         assert len(shares) == len(batches)
         assert len(batches) > 1
@@ -97,7 +96,7 @@ def test_batches_cover_the_file_in_order(tmp_path, monkeypatch):
 @given(st.lists(st.lists(st.text('ab,"\n\r', max_size=6), min_size=2, max_size=2), min_size=1, max_size=12), st.data())
 @settings(deadline=None, max_examples=100)
 def test_records_are_never_cut(tmp_path_factory, records, data):
-    """Quotes, separators and line breaks inside of fields are found whatever the size of the blocks."""
+    """Quotes, separators and line breaks inside fields are found for every block size."""
     expected = pl.DataFrame(records, schema=["x", "y"], orient="row")
     path = tmp_path_factory.mktemp("csv") / "data.csv"
     expected.write_csv(path, quote_style="always")
@@ -107,7 +106,7 @@ def test_records_are_never_cut(tmp_path_factory, records, data):
         assert pl.concat(file.batches(["x", "y"], ignore)).rows() == expected.rows()
 
 
-def test_a_quote_that_is_never_closed_is_not_searched_for_to_the_end(tmp_path, monkeypatch):
+def test_the_search_for_a_closing_quote_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 10)
     monkeypatch.setattr(data_files, "MAX_RECORD_BYTES", 100)
     path = csv(tmp_path, 'a,b\n1,"2\n' + "3,4\n" * 1000)
@@ -115,11 +114,11 @@ def test_a_quote_that_is_never_closed_is_not_searched_for_to_the_end(tmp_path, m
         list(DataFile(path).batches(["a"], ignore))
 
 
-def test_an_unreadable_number_is_found_in_its_row_and_not_quoted(tmp_path, monkeypatch):
+def test_the_error_of_an_unreadable_number_names_the_row_and_not_the_value(tmp_path, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 20)
     path = csv(tmp_path, "a\n" + "".join("secret\n" if i == 25 else f"{i}\n" for i in range(1, 60)))
     with pytest.raises(InputError, match=r"not a number in column 'a', in row 25 below the header") as caught:
-        list(DataFile(path).decoded({"a": Numeric(0, 60)}, ignore))
+        list(DataFile(path).decoded_batches({"a": Numeric(0, 60)}, ignore))
     assert "secret" not in str(caught.value)
 
 
@@ -147,7 +146,7 @@ def test_the_separator_is_read_from_the_header(tmp_path, separator):
         (b"x" * 100_000 + b"\n1\n", r"lacks the columns 'a', 'b'; it has 'x{1,100}…'\.$"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(tmp_path, content, reason):
+def test_errors_say_what_is_wrong_with_a_file(tmp_path, content, reason):
     with pytest.raises(InputError, match=reason):
         list(DataFile(csv(tmp_path, content)).batches(["a", "b"], ignore))
 
@@ -180,11 +179,11 @@ def test_headers_with_line_breaks_and_without_names(tmp_path, header, columns):
     file = DataFile(csv(tmp_path, f"{header}\n" + separator.join("123"[: len(columns)]) + "\n"))
     assert file.columns == columns
     features = {name: Numeric(0, 255) for name in columns}
-    assert next(file.decoded(features, ignore)).rows() == [(1.0, 2.0, 3.0)[: len(columns)]]
+    assert next(file.decoded_batches(features, ignore)).rows() == [(1.0, 2.0, 3.0)[: len(columns)]]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_is_refused_rather_than_read_in_part(tmp_path):
+def test_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="is a pipe or a device"):
         DataFile(tmp_path / "pipe")
@@ -197,16 +196,12 @@ def test_text_in_parquet_is_read_as_it_is_in_csv(tmp_path, dtype):
     pl.DataFrame(columns, schema=dict.fromkeys(columns, dtype)).write_parquet(path)
     features = {name: FEATURES[name] for name in columns}
     assert codes_of(path, features) == [[1, 1], [7, OTHER], [MISSING, MISSING], [MISSING, 0]]
-    counted = check(DataFile(path), Domain(features, YES_NO), "sex", ignore)[1]
-    assert (counted["age"].missing, counted["age"].unreadable, counted["age"].above) == (2, 0, 0)
     pl.DataFrame({"age": ["1", "secret"]}).write_parquet(path)
     with pytest.raises(InputError, match="not a number in column 'age', in row 2"):
         codes_of(path, {"age": FEATURES["age"]})
-    counted = check(DataFile(path), Domain({"age": FEATURES["age"]}, FEATURES["age"]), "age", ignore)[1]
-    assert counted["age"].unreadable == 1
 
 
-def test_parquet_has_types_of_its_own(tmp_path):
+def test_parquet_columns_have_types(tmp_path):
     path = tmp_path / "data"
     pl.DataFrame({"age": [1, None], "sex": pl.Series(["M", "x"], dtype=pl.Categorical)}).write_parquet(path)
     features = {name: FEATURES[name] for name in ("age", "sex")}
@@ -215,11 +210,9 @@ def test_parquet_has_types_of_its_own(tmp_path):
         pl.DataFrame({"age": values}).write_parquet(path)
         with pytest.raises(TypeError, match=r"'age' .*dtype"):
             codes_of(path, {"age": FEATURES["age"]})
-        with pytest.raises(TypeError, match=r"'age' .*dtype"):
-            check(DataFile(path), Domain({"age": FEATURES["age"]}, FEATURES["age"]), "age", ignore)
 
 
-def test_domains_are_toml_or_json(tmp_path):
+def test_domain_files_are_toml_or_json(tmp_path):
     for name, text in (("d.toml", DOMAIN.to_toml()), ("d.json", DOMAIN.to_json())):
         assert read_domain(csv(tmp_path, text, name)) == (DOMAIN, text)
     with pytest.raises(InputError, match=r"d\.toml is not a domain: .*not valid TOML"):
@@ -229,16 +222,16 @@ def test_domains_are_toml_or_json(tmp_path):
     assert read_domain(csv(tmp_path, "\ufeff" + DOMAIN.to_toml(), "d.toml")) == (DOMAIN, DOMAIN.to_toml())
 
 
-def test_the_target_is_named_or_the_only_one_left(tmp_path):
+def test_the_target_is_named_or_the_only_other_column(tmp_path):
     file = DataFile(csv(tmp_path, "a,b,c\n1,2,3\n"))
-    of = {"a": Numeric(0, 1), "b": Numeric(0, 1)}
-    assert target_column(file, Domain(of, YES_NO)) == "c"
-    assert target_column(file, Domain(of, YES_NO, target_name="d")) == "d"
+    features = {"a": Numeric(0, 1), "b": Numeric(0, 1)}
+    assert target_column(file, Domain(features, YES_NO)) == "c"
+    assert target_column(file, Domain(features, YES_NO, target_name="d")) == "d"
     with pytest.raises(InputError, match=r"does not name its target, and .* has 2 columns that are no features"):
         target_column(file, Domain({"a": Numeric(0, 1)}, YES_NO))
 
 
 def test_numbers_beyond_floats_are_clamped(tmp_path):
     path = csv(tmp_path, "a\n1e999\n-1e999\n0.1\n")
-    column = next(DataFile(path).decoded({"a": Numeric(0, 1)}, ignore))["a"]
+    column = next(DataFile(path).decoded_batches({"a": Numeric(0, 1)}, ignore))["a"]
     assert column.to_list() == [math.inf, -math.inf, 0.1]

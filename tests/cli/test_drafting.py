@@ -1,4 +1,4 @@
-"""A draft of a domain covers the data, and says on every line that it must be checked."""
+"""A draft of a domain covers the data, and every line says that it must be checked."""
 
 from datetime import date
 
@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from diprime.cli.data_files import DataFile, InputError
-from diprime.cli.drafting import REMARK, _rounded_outwards, draft, unchecked_lines
+from diprime.cli.drafting import CHECK_COMMENT, _round_outwards, count_unchecked_lines, draft
 from diprime.domain import Categorical, Domain, Numeric
 
 
@@ -30,13 +30,13 @@ def test_every_line_must_be_checked(tmp_path):
     assert domain == Domain({"age": Numeric(10, 90)}, Categorical(["no", "yes"]), target_name="y")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert all(line.endswith("# check: this must be public knowledge") for line in lines)
-    assert unchecked_lines(text) == len(lines) == 8
-    assert unchecked_lines(text.replace(REMARK, "", 3)) == 5
-    assert unchecked_lines(domain.to_toml()) == 0
+    assert count_unchecked_lines(text) == len(lines) == 8
+    assert count_unchecked_lines(text.replace(CHECK_COMMENT, "", 3)) == 5
+    assert count_unchecked_lines(domain.to_toml()) == 0
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_columns_become_what_they_look_like(tmp_path, kind):
+def test_features_follow_the_types_of_the_columns(tmp_path, kind):
     columns = {
         "whole": [1, 2, 3, 250],
         "text": ["b", "a", None, "b"],
@@ -61,7 +61,7 @@ def test_a_column_of_numbers_with_one_text_is_text(tmp_path):
     assert domain.target == Numeric(0, 4)
 
 
-def test_the_task_can_be_said(tmp_path):
+def test_the_task_can_be_given(tmp_path):
     path = written(tmp_path, {"a": [1, 2, 3], "y": [1, 2, 9], "name": ["u", "v", "w"]})
     assert drafted(path, "y")[1].target == Categorical([1, 2, 9])
     assert drafted(path, "y", "regression")[1].target == Numeric(1, 9)
@@ -105,8 +105,8 @@ def test_dates_are_left_out_and_nan_is_missing(tmp_path):
 @example(0.0, 5e-324)
 @example(1e308, 7e307)
 @settings(deadline=None)
-def test_ranges_are_rounded_outwards(low, width):
-    bottom, top = _rounded_outwards(low, low + width)
+def test_ranges_are_round_outwards(low, width):
+    bottom, top = _round_outwards(low, low + width)
     Numeric(bottom, top)
     low, high = min(low, 1e300), min(low + width, 1e300)
     slack = 1e-9 * (abs(low) + abs(high))

@@ -1,4 +1,4 @@
-"""Text becomes values by the domain alone; how whole files are read is tested with them."""
+"""Text is converted to values by the domain alone; `test_data_files` tests files."""
 
 import numpy as np
 import polars as pl
@@ -19,13 +19,13 @@ def test_numbers_are_read_missing_or_unreadable():
 
 
 @pytest.mark.parametrize("levels", [("a", "other", "other_"), (1, "a", True * 2), (0.5, 3)])
-def test_level_columns_have_places_for_the_missing_and_the_unlisted(levels):
+def test_level_columns_hold_missing_and_unlisted_values(levels):
     column = level_column("c", np.array([2 if len(levels) > 2 else 1, -1, -2, 0]), levels)
     codes = Domain({"c": Categorical(levels)}, YES_NO).encode(column.to_frame())[:, 0]
     assert codes.tolist() == [len(levels) - 1, OTHER, MISSING, 0]
 
 
-def test_only_levels_that_occur_cost_time_but_all_are_known():
+def test_level_columns_have_all_levels_in_their_dtype():
     column = read_levels(pl.Series("c", ["b", None, "z"]), ("a", "b"))
     assert column.dtype == pl.Enum(["a", "b", "other"])
     assert column.to_list() == ["b", None, "other"]

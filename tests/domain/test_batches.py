@@ -1,4 +1,4 @@
-"""Batches of records are learnt from as if they were one table."""
+"""A fit to batches equals a fit to one table."""
 
 from itertools import pairwise
 
@@ -35,7 +35,7 @@ def test_rows_are_read_across_batches(sizes, data):
 @pytest.mark.parametrize("at", [[], [1], [0, 0, 500, 999, 1000]])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-def test_the_model_is_that_of_all_batches_together(task, at):
+def test_a_fit_to_batches_equals_a_fit_to_all_rows(task, at):
     X, y = make(task, 1000)
     parameters = {"domain": DOMAINS[task], "random_state": 0, "n_estimators": 3}
     whole = ESTIMATORS[task](**parameters).fit(X, y)
@@ -46,7 +46,7 @@ def test_the_model_is_that_of_all_batches_together(task, at):
     assert np.array_equal(whole.predict(X), pieces.predict(X))
 
 
-def test_the_seed_of_a_fit_by_batches_is_warned_about_where_it_was_called():
+def test_the_warning_about_a_seed_names_the_calling_file():
     X, y = make("regression", 50)
     model = ESTIMATORS["regression"](domain=DOMAINS["regression"], random_state=0)
     with pytest.warns(PrivacyWarning) as caught:
@@ -54,7 +54,7 @@ def test_the_seed_of_a_fit_by_batches_is_warned_about_where_it_was_called():
     assert caught[0].filename == __file__
 
 
-def test_columns_of_batches_may_come_in_any_order_but_not_change():
+def test_columns_of_batches_may_change_their_order_but_not_their_names():
     X, y = make("regression", 100)
     frame = pd.DataFrame(X, columns=list(DOMAINS["regression"].names))
     model = ESTIMATORS["regression"](domain=DOMAINS["regression"])
@@ -64,7 +64,7 @@ def test_columns_of_batches_may_come_in_any_order_but_not_change():
         model.fit_batches([(frame[:50], y[:50]), (frame.rename(columns={"side": "edge"})[50:], y[50:])])
 
 
-def test_no_batches_and_batches_of_no_rows_are_a_fit_of_nothing():
+def test_no_batches_and_empty_batches_can_be_fitted():
     X, y = make("classification", 10)
     for batches in ([], [(X[:0], y[:0])]):
         model = ESTIMATORS["classification"](domain=DOMAINS["classification"]).fit_batches(batches)
@@ -72,7 +72,7 @@ def test_no_batches_and_batches_of_no_rows_are_a_fit_of_nothing():
         assert model.n_features_in_ == 4
 
 
-def test_mistakes_in_batches():
+def test_invalid_batches_raise_an_error():
     X, y = make("classification", 10)
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[10, 9\]"):
         ESTIMATORS["classification"](domain=DOMAINS["classification"]).fit_batches([(X, y[:9])])

@@ -17,7 +17,7 @@ ranges = (
 
 
 def cells(low, high, values):
-    """Ask the kernel."""
+    """Return the cells that the kernel computes."""
     out = np.empty(len(values), dtype=np.uint8)
     encode_linear(values, low, cells_per_unit(low, high), out)
     return out.tolist()
@@ -50,7 +50,7 @@ def test_linear_thresholds_are_exact_on_any_range(bounds):
     check_thresholds_exact(*bounds)
 
 
-def test_thresholds_repeat_where_floats_run_out_and_still_count():
+def test_thresholds_repeat_if_the_range_holds_too_few_floats():
     low, high = 2.0**53, 2.0**53 + 16
     t = linear_thresholds(low, high)
     x = low + np.arange(-4.0, 22.0)
@@ -65,7 +65,7 @@ def test_log_cells_are_geometric():
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1e6), (-50, 50), (-1e308, 1e308)])
-def test_log_from_zero_looks_six_decades_down(low, high):
+def test_log_scale_from_zero_covers_six_decades(low, high):
     t = log_thresholds(low, high)
     fractions = (t / 4 - low / 4) / (high / 4 - low / 4)
     np.testing.assert_allclose(np.log1p(1e6 * fractions) / math.log1p(1e6), np.arange(1, 255) / 255, rtol=1e-8)

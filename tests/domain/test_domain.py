@@ -3,7 +3,8 @@ import pickle
 
 import pytest
 
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric
+from diprime.domain.target_layout import TargetLayout
 
 YES_NO = Categorical(["no", "yes"])
 MIXED = Domain(
@@ -19,7 +20,7 @@ MIXED = Domain(
 )
 
 
-def test_a_domain_is_a_value():
+def test_a_domain_is_immutable_and_compared_by_value():
     assert MIXED.names == ("age", "income", "sex", "kids", "group", "flag")
     assert MIXED.n_features == 6
     assert MIXED.is_categorical.tolist() == [False, False, True, True, False, True]
@@ -32,7 +33,7 @@ def test_a_domain_is_a_value():
         assert other.encode(rows).tolist() == [[36, 0, 1, 0, 0, 1], [255] * 6]
     before = pickle.dumps(MIXED)
     MIXED.encode(rows)
-    assert pickle.dumps(MIXED) == before  # what was derived is not kept
+    assert pickle.dumps(MIXED) == before  # cached properties are not pickled
     assert Domain(dict(reversed(MIXED.features.items())), YES_NO) != MIXED
     assert Domain(MIXED.features, Categorical(["yes", "no"])) != MIXED
     named = Domain(MIXED.features, YES_NO, target_name="answer")
@@ -59,6 +60,42 @@ def test_a_domain_is_a_value():
         ({"a": Numeric(0, 1)}, Numeric(edges=[0]), "edges"),
     ],
 )
-def test_bad_domains_are_one_clear_sentence(features, target, words):
+def test_invalid_domains_raise_a_clear_error(features, target, words):
     with pytest.raises((ValueError, TypeError), match=words):
         Domain(features, target)
+
+
+@pytest.mark.parametrize(
+    ("target", "task", "layout"),
+    [
+        (Categorical(["no"]), "classification", TargetLayout.of_classes(1)),
+        (Categorical(range(5)), "classification", TargetLayout.of_classes(5)),
+        (Numeric(-3, 8), "regression", TargetLayout.of_number(TARGET_UNITS)),
+    ],
+)
+def test_the_target_decides_the_task_and_its_layout(target, task, layout):
+    domain = Domain({"a": Numeric(0, 1)}, target)
+    assert domain.task == task
+    assert domain.layout == layout
+    assert domain.layout is domain.layout
+    assert pickle.loads(pickle.dumps(domain)) == domain
+    with pytest.raises(AttributeError):
+        domain.task = "regression"
+
+
+def test_more_classes_than_supported_are_an_error_of_the_layout_alone():
+    domain = Domain({"a": Numeric(0, 1)}, Categorical(range(1001)))
+    assert domain.task == "classification"
+    with pytest.raises(ValueError, match="The target has 1001 classes; at most 1000 are supported"):
+        domain.layout
+
+
+def test_a_model_predicts_probabilities_or_numbers_in_the_target_s_range():
+    assert MIXED.output_range == (0.0, 1.0)
+    assert Domain({"x": Numeric(0, 1)}, Numeric(-3, 7)).output_range == (-3, 7)
+
+
+@pytest.mark.parametrize("target", [YES_NO, Categorical(["only"]), Numeric(-3, 7)])
+def test_the_layout_knows_the_task(target):
+    domain = Domain({"x": Numeric(0, 1)}, target)
+    assert domain.layout.task == domain.task

@@ -1,3 +1,4 @@
+import math
 import tracemalloc
 
 import numpy as np
@@ -13,7 +14,7 @@ YES_NO = Categorical(["no", "yes"])
 
 
 def codes(feature, values, dtype=np.float64):
-    """Encode one column through the public door."""
+    """Encode one column with the public method."""
     column = np.asarray(values, dtype=dtype).reshape(-1, 1)
     return Domain({"x": feature}, YES_NO).encode(column)[:, 0].tolist()
 
@@ -25,7 +26,7 @@ def objects(*values):
 
 
 def by_thresholds(feature, values):
-    return [MISSING if v != v else sum(t <= v for t in feature.thresholds) for v in map(float, values)]
+    return [MISSING if math.isnan(v) else sum(t <= v for t in feature.thresholds) for v in map(float, values)]
 
 
 # -- features ---------------------------------------------------------------------------------------------------------
@@ -45,12 +46,12 @@ def test_thresholds_are_the_first_floats_of_their_cells(feature):
     st.lists(st.floats(width=32), min_size=1, max_size=20),
 )
 @settings(deadline=None)
-def test_same_value_same_code_whatever_the_dtype_and_as_the_thresholds_say(feature, values):
+def test_codes_follow_the_thresholds_for_every_dtype(feature, values):
     assert codes(feature, values, np.float32) == codes(feature, values, np.float64) == by_thresholds(feature, values)
     assert codes(feature, values, object) == by_thresholds(feature, values)
 
 
-def test_integers_booleans_and_odd_floats_have_the_code_of_their_value():
+def test_equal_numbers_of_any_dtype_have_equal_codes():
     feature = Numeric(-3, 100)
     values = [0, 1, 5, 99]
     expected = codes(feature, values)
@@ -71,14 +72,14 @@ def test_edges():
     assert codes(Numeric(edges=range(254)), [-1, 0, 252, 253, np.inf]) == [0, 1, 253, 254, 254]
 
 
-def test_levels_have_the_code_of_their_place():
+def test_levels_have_their_position_as_code():
     values = objects("a", "b", 3, (1, 2), "c", [], None)
     assert codes(Categorical(["b", "a", 3, (1, 2)]), values, object) == [1, 0, 2, 3, OTHER, OTHER, MISSING]
     assert codes(Categorical([2, 0.5, 1]), [1, 2, 0.5, 3, np.nan]) == [2, 0, 1, OTHER, MISSING]
     assert codes(Categorical([2**53, 2**53 + 1]), [2**53 + 1, 2**53, 2**53 + 2], np.int64) == [1, 0, OTHER]
 
 
-def test_more_than_254_levels_fall_into_buckets():
+def test_more_than_254_levels_share_codes():
     feature = Categorical([f"l{i}" for i in range(600)])
     assert feature.n_codes == 254
     values = ["l0", "l253", "l254", "l255", "l599", "?"]
@@ -98,7 +99,7 @@ def test_more_than_254_levels_fall_into_buckets():
     st.integers(1, 3),
 )
 @settings(deadline=None)
-def test_layouts_and_blocks_and_threads_do_not_matter(n, dtype, layout, n_threads):
+def test_codes_do_not_depend_on_memory_layout_blocks_or_threads(n, dtype, layout, n_threads):
     domain = Domain(
         {"a": Numeric(-1, 3), "b": Numeric(0.1, 5, scale="log"), "c": Categorical([0, 1]), "d": Numeric(-2, 2)}, YES_NO
     )
@@ -119,14 +120,14 @@ def test_layouts_and_blocks_and_threads_do_not_matter(n, dtype, layout, n_thread
         [int(domain.encode(X[i : i + 1, :].astype(np.float64).tolist())[0, j]) for j in range(4)] for i in range(n)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("diprime.domain_encoding.BLOCK_ROWS", 7)
-        patch.setattr("diprime.domain.BLOCK_CODES", 1)
+        patch.setattr("diprime.domain.encoding.BLOCK_ROWS", 7)
+        patch.setattr("diprime.domain.domain.BLOCK_CODES", 1)
         result = domain.encode(Z, n_threads=n_threads)
         frame = domain.encode(pl.DataFrame(dict(zip("abcd", X.T, strict=True))), n_threads=n_threads)
     assert result.tolist() == frame.tolist() == expected
 
 
-def test_no_more_than_a_block_is_copied():
+def test_at_most_a_block_is_copied():
     n = 200_000
     domain = Domain({"a": Numeric(-1, 3), "b": Numeric(1, 5, scale="log"), "c": Categorical([0, 1])}, YES_NO)
     base = np.random.default_rng(0).normal(size=(n, 3))
@@ -155,7 +156,7 @@ def test_ten_thousand_features():
     assert len(repr(domain)) < 1000
 
 
-def test_a_block_of_rows_is_read_alone():
+def test_a_reader_reads_any_block_of_rows():
     domain = Domain({"a": Numeric(0, 255), "b": Categorical([0, 1])}, YES_NO)
     X = np.column_stack([np.arange(9.0), np.arange(9.0) % 2])
     reader = domain.reader(X)
@@ -176,7 +177,7 @@ def test_a_block_of_rows_is_read_alone():
         (pd.DataFrame(np.zeros((1, 14))), "X lacks columns 'a', 'b' and has columns '0', .* and 4 more, which"),
     ],
 )
-def test_wrong_columns_are_one_clear_sentence(X, words):
+def test_wrong_columns_raise_a_clear_error(X, words):
     with pytest.raises(ValueError, match=words):
         Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)}, YES_NO).encode(X)
 
@@ -194,7 +195,7 @@ def test_numeric_targets_are_rounded_fractions_of_the_range(low, width, y):
     result = Domain({"x": Numeric(0, 1)}, Numeric(low, high)).encode_target(y)
     assert result.dtype == np.int32
     for value, code in zip(y, result.tolist(), strict=True):
-        if value != value:
+        if math.isnan(value):
             assert code == -1
         else:
             position = TARGET_UNITS * (min(max(value, low), high) - low) / (high - low) if width < 1e290 else None

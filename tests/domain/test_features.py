@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from diprime.domain.codes import cells_per_unit, linear_thresholds, log_thresholds
-from diprime.domain.features import Categorical, Numeric, bounds, linear_formula, short, tidy
+from diprime.domain.features import Categorical, Numeric, bounds, int_if_whole, linear_formula, short
 
 # -- Numeric ----------------------------------------------------------------------------------------------------------
 
@@ -21,7 +21,7 @@ def test_thresholds_follow_the_scale_or_the_edges():
     assert Numeric(edges=range(254)).n_cells == Numeric(0, 1).n_cells == 255
 
 
-def test_only_cells_of_equal_width_have_a_formula():
+def test_only_linear_scales_have_a_formula():
     assert linear_formula(Numeric(-3, 4)) == (-3.0, cells_per_unit(-3, 4))
     for other in (Numeric(1, 4, scale="log"), Numeric(1, 4, edges=[2]), Numeric(edges=[2]), Categorical([1])):
         assert linear_formula(other) is None
@@ -61,13 +61,13 @@ def test_minus_zero_is_zero():
         ({"edges": [1, 2], "scale": "log"}, "both given"),
     ],
 )
-def test_bad_numeric_is_one_clear_sentence(arguments, words):
+def test_invalid_numeric_raises_a_clear_error(arguments, words):
     with pytest.raises(ValueError, match=words) as caught:
         Numeric(**arguments)
     assert "\n" not in str(caught.value)
 
 
-def test_numeric_is_a_value():
+def test_numeric_is_immutable_and_compared_by_value():
     a, b = Numeric(0, 1), Numeric(0.0, 1.0)
     assert a == b
     assert hash(a) == hash(b)
@@ -78,7 +78,7 @@ def test_numeric_is_a_value():
     with pytest.raises(ValueError, match="read-only"):
         a.thresholds[0] = 3
     before = pickle.dumps(b)
-    assert pickle.dumps(a) == before  # what was derived for `a` is not kept
+    assert pickle.dumps(a) == before  # the cached thresholds of `a` are not pickled
     again = pickle.loads(before)
     assert again == a
     np.testing.assert_array_equal(again.thresholds, a.thresholds)
@@ -96,7 +96,7 @@ def test_levels_keep_their_order_and_are_plain_python_values():
     assert Categorical(range(600)).n_codes == 254
 
 
-def test_categorical_is_a_value():
+def test_categorical_is_immutable_and_compared_by_value():
     a, b = Categorical(["x", 1]), Categorical(("x", 1))
     assert a == b
     assert hash(a) == hash(b)
@@ -121,16 +121,16 @@ def test_categorical_is_a_value():
         ([[1]], TypeError, "not hashable"),
     ],
 )
-def test_bad_levels_are_one_clear_sentence(levels, error, words):
+def test_invalid_levels_raise_a_clear_error(levels, error, words):
     with pytest.raises(error, match=words):
         Categorical(levels)
 
 
-# -- words ------------------------------------------------------------------------------------------------------------
+# -- messages ---------------------------------------------------------------------------------------------------------
 
 
-def test_numbers_and_values_are_written_as_people_do():
-    assert [repr(tidy(v)) for v in (17.0, -3.0, 0.5, 1e300)] == ["17", "-3", "0.5", "1e+300"]
+def test_values_in_messages_are_short():
+    assert [repr(int_if_whole(v)) for v in (17.0, -3.0, 0.5, 1e300)] == ["17", "-3", "0.5", "1e+300"]
     assert short("a") == "'a'"
     assert len(short("a" * 1000)) == 60
     assert short(10**5000) == "a int"

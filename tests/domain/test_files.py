@@ -41,13 +41,13 @@ def assert_same(a, b):
 
 @given(domains)
 @settings(deadline=None)
-def test_files_give_back_the_same_domain(domain):
+def test_domains_are_read_back_exactly(domain):
     assert_same(Domain.from_toml(domain.to_toml()), domain)
     assert_same(Domain.from_json(domain.to_json()), domain)
     assert_same(Domain.from_dict(domain.to_dict()), domain)
 
 
-def test_toml_is_pleasant():
+def test_toml_is_easy_to_read():
     text = Domain({"age": Numeric(17, 90), "a b": Numeric(0, 0.5, scale="log")}, Categorical(["no", 1, 1.5])).to_toml()
     assert text == (
         '[features.age]\nkind = "numeric"\nlow = 17\nhigh = 90\n\n'
@@ -56,7 +56,7 @@ def test_toml_is_pleasant():
     )
 
 
-def test_the_target_s_name_is_the_first_thing_about_it():
+def test_the_name_of_the_target_is_its_first_key():
     domain = Domain({"age": Numeric(17, 90)}, YES_NO, target_name="rich?")
     assert domain.to_toml().endswith('[target]\nname = "rich?"\nkind = "categorical"\nlevels = ["no", "yes"]\n')
     with pytest.raises(ValueError, match=r"target\.name is 3; it should be the name of a column"):
@@ -65,7 +65,7 @@ def test_the_target_s_name_is_the_first_thing_about_it():
         Domain.from_toml(domain.to_toml().replace("rich?", "age"))
 
 
-def test_only_plain_levels_can_be_written():
+def test_only_strings_numbers_and_booleans_can_be_written():
     domain = Domain({"a": Categorical(["x", (1, 2)])}, YES_NO)
     for write in (domain.to_toml, domain.to_json):
         with pytest.raises(TypeError, match=r"features\.a\.levels\[1\] = \(1, 2\) is a tuple"):
@@ -107,7 +107,7 @@ TARGET = {"kind": "categorical", "levels": ["no", "yes"]}
         ({"features": {"a": NUMERIC}, "target": {**NUMERIC, "scale": "log"}}, "target: target has edges or a log"),
     ],
 )
-def test_wrong_files_name_the_place(content, words):
+def test_errors_in_files_name_the_key(content, words):
     with pytest.raises(ValueError, match=words) as caught:
         Domain.from_json(json.dumps(content))
     assert "\n" not in str(caught.value)
@@ -117,7 +117,7 @@ def test_wrong_files_name_the_place(content, words):
     "text",
     ["", "{", "[" * 100_000, '{"a": ' * 100_000, '{"features": {"a": 1, "a": 2}}', "1" * 5000, "null", "nan", "\x00"],
 )
-def test_broken_text_is_a_value_error(text):
+def test_invalid_text_raises_a_value_error(text):
     for read in (Domain.from_json, Domain.from_toml):
         with pytest.raises(ValueError, match=r"not valid|the file"):
             read(text)
@@ -134,7 +134,7 @@ def test_broken_text_is_a_value_error(text):
         ("[features.a.b]\nkind='numeric'\n[target]\nkind='numeric'", "features.a has the unknown key 'b'"),
     ],
 )
-def test_wrong_toml_names_the_place(text, words):
+def test_errors_in_toml_name_the_key(text, words):
     with pytest.raises(ValueError, match=words):
         Domain.from_toml(text)
 
@@ -146,7 +146,7 @@ def test_json_keys_may_not_repeat():
         Domain.from_json(text.replace('"high"', '"low": 3, "high"'))
 
 
-def test_files_are_text():
+def test_content_must_be_a_string():
     for read in (Domain.from_json, Domain.from_toml):
         with pytest.raises(TypeError, match="as a string"):
             read(b"")

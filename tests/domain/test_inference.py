@@ -36,7 +36,7 @@ def test_infer_always_finds_a_valid_range(values):
     assert feature.n_cells == 255
 
 
-def test_infer_reads_levels_from_dtypes_and_else_from_values():
+def test_infer_takes_levels_from_dtypes_or_else_from_values():
     y = [0, 1, 0]
     pandas = pd.DataFrame(
         {
@@ -102,7 +102,7 @@ def test_infer_refuses_bad_targets(task, y, words):
         Domain.infer(np.zeros((2, 1)), y, task)
 
 
-def test_infer_refuses_nothing_to_read():
+def test_infer_refuses_empty_data_and_wrong_tasks():
     with pytest.raises(ValueError, match=r"0 sample\(s\)"):
         Domain.infer(np.zeros((0, 1)), [], "regression")
     with pytest.raises(ValueError, match=r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required"):

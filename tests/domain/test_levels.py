@@ -11,8 +11,8 @@ from diprime.domain.levels import ABSENT, UNLISTED, LevelIndex
 from diprime.domain.tables import read_target
 
 
-def places(levels, values, dtype=np.float64):
-    """Find the values of an array."""
+def positions(levels, values, dtype=np.float64):
+    """Return the positions of the values of an array."""
     column = read_target(np.asarray(values, dtype=dtype))
     return LevelIndex(levels).finder(column, "y")(0, column.n_rows).tolist()
 
@@ -26,31 +26,31 @@ def objects(*values):
 def test_levels_of_any_type_are_found():
     values = objects("a", "b", 3, (1, 2), "c", None, math.nan, pd.NA, pd.NaT)
     expected = [1, 0, 2, 3, UNLISTED, ABSENT, ABSENT, ABSENT, ABSENT]
-    assert places(["b", "a", 3, (1, 2)], values, object) == expected
+    assert positions(["b", "a", 3, (1, 2)], values, object) == expected
 
 
-def test_unhashable_and_hostile_values_are_unlisted_never_an_error():
-    class Hostile:
+def test_values_that_cannot_be_hashed_or_compared_are_unlisted():
+    class RaisesOnComparison:
         def __hash__(self):
             return hash("a")
 
         def __eq__(self, other):
             raise RuntimeError("no")
 
-    values = objects({}, [], np.ones(3), Hostile(), "a", Decimal("sNaN"), None)
-    assert places(["a"], values, object) == [UNLISTED, UNLISTED, UNLISTED, UNLISTED, 0, ABSENT, ABSENT]
+    values = objects({}, [], np.ones(3), RaisesOnComparison(), "a", Decimal("sNaN"), None)
+    assert positions(["a"], values, object) == [UNLISTED, UNLISTED, UNLISTED, UNLISTED, 0, ABSENT, ABSENT]
 
 
 def test_numbers_match_levels_by_value():
     levels = [2, 0.5, 1]
     for dtype in (np.float64, np.float32, object):
-        assert places(levels, [1, 2, 0.5, 3, np.nan], dtype) == [2, 0, 1, UNLISTED, ABSENT]
-    assert places(levels, [1, 2, 3], np.int8) == [2, 0, UNLISTED]
-    assert places(levels, [True, False], bool) == [2, UNLISTED]
-    assert places([False, True], [0, 1, 2]) == [0, 1, UNLISTED]
+        assert positions(levels, [1, 2, 0.5, 3, np.nan], dtype) == [2, 0, 1, UNLISTED, ABSENT]
+    assert positions(levels, [1, 2, 3], np.int8) == [2, 0, UNLISTED]
+    assert positions(levels, [True, False], bool) == [2, UNLISTED]
+    assert positions([False, True], [0, 1, 2]) == [0, 1, UNLISTED]
     values = objects(np.int64(1), np.float32(0.5), np.bool_(True), np.str_("1"))
-    assert places(levels, values, object) == [2, 1, 2, UNLISTED]
-    assert places(["x", "y"], [0.0, 1.0, np.nan]) == [UNLISTED, UNLISTED, ABSENT]
+    assert positions(levels, values, object) == [2, 1, 2, UNLISTED]
+    assert positions(["x", "y"], [0.0, 1.0, np.nan]) == [UNLISTED, UNLISTED, ABSENT]
 
 
 @given(
@@ -64,25 +64,25 @@ def test_numbers_match_levels_by_value():
     st.sampled_from([np.float64, np.float32]),
 )
 @settings(deadline=None)
-def test_numbers_find_their_level_as_in_a_dict(levels, values, dtype):
+def test_numbers_are_found_as_in_a_dict(levels, values, dtype):
     with np.errstate(over="ignore"):
         values = np.array([*values, *(v for v in levels if v != "a")], dtype=dtype)
     expected = []
     for v in values.tolist():
-        expected.append(ABSENT if v != v else levels.index(v) if v in levels else UNLISTED)
-    assert places(levels, values, dtype) == expected
+        expected.append(ABSENT if math.isnan(v) else levels.index(v) if v in levels else UNLISTED)
+    assert positions(levels, values, dtype) == expected
 
 
-def test_integers_beyond_float64_are_told_apart():
+def test_integers_that_float64_confuses_are_distinguished():
     levels = [2**53, 2**53 + 1, 10**400]
-    assert places(levels, [2**53 + 1, 2**53, 2**53 + 2], np.int64) == [1, 0, UNLISTED]
-    assert places([2**53 - 1], [2**53 - 1, 2**53, 2**53 + 1], np.int64) == [0, UNLISTED, UNLISTED]
+    assert positions(levels, [2**53 + 1, 2**53, 2**53 + 2], np.int64) == [1, 0, UNLISTED]
+    assert positions([2**53 - 1], [2**53 - 1, 2**53, 2**53 + 1], np.int64) == [0, UNLISTED, UNLISTED]
 
 
 @pytest.mark.parametrize(("levels", "values"), [(["0", "1"], [0, 1]), (["F"], [True]), ([0, 1], ["0", "1"])])
-def test_a_dtype_that_can_hold_no_level_is_an_error(levels, values):
+def test_a_dtype_that_cannot_hold_any_level_raises_an_error(levels, values):
     with pytest.raises(TypeError, match=r"y has dtype .*, but its levels in the domain are (text|numbers); list"):
-        places(levels, values, None)
+        positions(levels, values, None)
 
 
 def test_labels_are_looked_up_once():

@@ -1,4 +1,4 @@
-"""Columns are read through `Domain.encode`: what matters is that every kind of table gives the same codes."""
+"""Tables of every kind: equal values have equal codes, and errors depend on shapes, names and dtypes only."""
 
 import datetime
 from decimal import Decimal
@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 from diprime.domain import MISSING, OTHER, TARGET_UNITS, Categorical, Domain, Numeric
-from diprime.domain.tables import is_missing, python_value, read_target, spans
+from diprime.domain.tables import is_missing, python_value, read_target, row_blocks
 
 YES_NO = Categorical(["no", "yes"])
 MIXED = Domain(
@@ -103,7 +103,7 @@ def test_names_that_are_not_strings_are_matched_as_text():
     assert domain.encode(frame[[1, 0]]).tolist() == [[1, 2], [3, 4]]
 
 
-def test_unseen_levels_of_a_dictionary_are_other_and_unused_ones_harmless():
+def test_labels_that_are_not_levels_are_other_and_unused_labels_are_ignored():
     s = pd.Series(pd.Categorical(["z", "F", None], categories=["z", "F", "unused"]))
     domain = Domain({"sex": Categorical(["F", "M"])}, YES_NO)
     assert domain.encode(pd.DataFrame({"sex": s}))[:, 0].tolist() == [OTHER, 0, MISSING]
@@ -152,12 +152,12 @@ TWO = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)}, YES_NO)
         (pl.LazyFrame({"a": [1], "b": [1]}), TypeError, "collect"),
     ],
 )
-def test_wrong_shapes_names_and_types_are_one_clear_sentence(X, error, words):
+def test_wrong_shapes_names_and_dtypes_raise_a_clear_error(X, error, words):
     with pytest.raises(error, match=words):
         TWO.encode(X)
 
 
-def test_objects_become_numbers_where_they_can():
+def test_objects_are_converted_to_numbers_if_possible():
     values = np.empty(12, dtype=object)
     values[:] = [
         "3.5",
@@ -208,9 +208,9 @@ def test_missing_values_and_scalars():
     assert [type(v) for v in values[:4]] == [int, float, bool, str]
 
 
-def test_spans_cover_the_rows_in_order():
-    assert list(spans(2, 9, 3)) == [(2, 5), (5, 8), (8, 9)]
-    assert list(spans(4, 4)) == []
+def test_blocks_cover_the_rows_in_order():
+    assert list(row_blocks(2, 9, 3)) == [(2, 5), (5, 8), (8, 9)]
+    assert list(row_blocks(4, 4)) == []
 
 
 # -- targets ----------------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def classes():
 
 
 @pytest.mark.parametrize("y", list(classes()), ids=lambda y: type(y).__module__ + str(getattr(y, "dtype", "")))
-def test_classes_are_numbered(y):
+def test_classes_are_encoded_as_their_positions(y):
     result = MIXED.encode_target(y)
     assert result.dtype == np.int32
     assert result.tolist() == [1, 0, -1, -1]

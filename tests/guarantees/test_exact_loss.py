@@ -11,9 +11,10 @@ from scipy.stats import beta
 
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain.target_layout import TargetLayout
+from diprime.kernels.constants import ABSENT_COST
 from diprime.model.regions import Regions
 from diprime.privacy.mechanisms import selection
-from diprime.privacy.mechanisms.selection import ABSENT_COST, exponential_pmf, permute_and_flip_pmf
+from diprime.privacy.mechanisms.selection import exponential_pmf, permute_and_flip_pmf
 from diprime.privacy.mechanisms.subsets import subset_median_pmf
 from diprime.privacy.mechanisms.weights import exp_upper, weight_table
 from diprime.privacy.randomness import RandomSource

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from diprime.domain import Categorical, Domain, Numeric
 from diprime.domain.target_layout import TargetLayout
+from diprime.kernels.constants import ABSENT_COST
 from diprime.model.regions import Regions
-from diprime.privacy.mechanisms.selection import ABSENT_COST
 from diprime.privacy.randomness import RandomSource
 from diprime.training.policy import STRICT
 from diprime.training.splitting.candidates import Candidates, CategoricalCandidates

@@ -19,9 +19,10 @@ from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Nu
 from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.domain.target_layout import TargetLayout, Windows
 from diprime.engines.assignment import IndependentAssignment
+from diprime.kernels.constants import ABSENT_COST
 from diprime.privacy.mechanisms import selection
 from diprime.privacy.mechanisms.laplace import DISCRETE_LAPLACE, laplace_scale
-from diprime.privacy.mechanisms.selection import ABSENT_COST, _weights, permute_and_flip_pmf
+from diprime.privacy.mechanisms.selection import _weights, permute_and_flip_pmf
 from diprime.privacy.mechanisms.subsets import subset_median_pmf
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.training import defaults, grow, train

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,7 +24,7 @@ matrices = st.sampled_from([np.float32, np.float64]).flatmap(
 def expected_cell(x, low, inverse):
     """The formula, in Python's arithmetic: no clamp is shared with the kernel."""
     position = (float(x) - low) * inverse
-    if position != position:
+    if math.isnan(position):
         return 255
     return 0 if position < 1 else 254 if position >= 254 else int(position)
 
@@ -57,7 +59,7 @@ def test_sorted_kernel_counts_thresholds_compiled_and_interpreted(x, thresholds,
         x = x.astype(dtype)
     table = np.full(255, np.nan)
     table[: len(thresholds)] = np.sort(thresholds)
-    expected = [255 if v != v else sum(t <= v for t in thresholds) for v in map(float, x)]
+    expected = [255 if math.isnan(v) else sum(t <= v for t in thresholds) for v in map(float, x)]
     for kernel in (COMPILED, INTERPRETED):
         out = np.full((len(x), 3), 77, dtype=np.uint8)
         kernel.encode_sorted(x, table, out[:, 1])

@@ -119,7 +119,7 @@ def test_sums_reach_the_top_of_their_bits(shift, value):
     records = as_records(np.zeros((1, 0), np.uint8), np.array([1]))
     columns, amounts = np.zeros(2, dtype=np.uint16), np.array([0, 1 << shift | value], dtype=np.uint64)
     zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-    after, _ = BOTH("add_up", records, zero, one, columns, amounts, start)
+    after, _ = BOTH("node_sums", records, zero, one, columns, amounts, start)
     assert after[-1].tolist() == [[full]]
     parents, bins = np.array([[full]], dtype=np.uint64), np.concatenate([start, start])
     after, _ = BOTH("subtract", parents, zero, zero, one, bins)
@@ -188,14 +188,14 @@ def test_partition_by_one_code(code):
 
 @given(seeds, st.integers(0, 30), st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([32, 38]))
 @many
-def test_add_up_adds_the_records_of_each_node_by_column(seed, n, n_features, n_columns, shift):
+def test_node_sums_adds_the_records_of_each_node_by_column(seed, n, n_features, n_columns, shift):
     rng = np.random.default_rng(seed)
     codes, targets = draw_records(rng, n, n_features)
     columns, (amounts,) = draw_tables(rng, n_columns, shift, 1)
     n_nodes = int(rng.integers(0, 4))
     begins, ends = draw_segments(rng, n, n_nodes)
     start = rng.integers(0, 2**40, size=(n_nodes, n_columns)).astype(np.uint64)
-    after, _ = BOTH("add_up", as_records(codes, targets), begins, ends, columns, amounts, start)
+    after, _ = BOTH("node_sums", as_records(codes, targets), begins, ends, columns, amounts, start)
     expected = start.copy()
     for node, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         np.add.at(expected[node], columns[targets[begin:end]], amounts[targets[begin:end]])
@@ -204,29 +204,29 @@ def test_add_up_adds_the_records_of_each_node_by_column(seed, n, n_features, n_c
 
 @given(seeds, st.integers(0, 30), st.integers(0, 4), st.integers(1, 5), st.integers(0, 3))
 @many
-def test_deal_writes_each_row_once_in_the_order_of_its_part(seed, n, n_features, n_parts, n_bytes_of_nothing):
+def test_scatter_writes_each_row_once_to_its_tree_in_order(seed, n, n_features, n_trees, n_bytes_of_nothing):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 256, size=(n, n_features)).astype(np.uint8)
     targets = rng.choice(EDGE_TARGETS, size=n).astype(np.int32)
-    parts = rng.integers(0, n_parts + 1, size=n).astype(np.uint16)
-    left_out = parts == n_parts
-    parts[left_out] = rng.choice([n_parts, 65535])
+    trees = rng.integers(0, n_trees + 1, size=n).astype(np.uint16)
+    left_out = trees == n_trees
+    trees[left_out] = rng.choice([n_trees, 65535])
     targets[left_out] = -1
-    sizes = np.bincount(parts, minlength=n_parts)[:n_parts]
+    sizes = np.bincount(trees, minlength=n_trees)[:n_trees]
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     records = np.full((bounds[-1], n_features + n_bytes_of_nothing + 2), 77, dtype=np.uint8)
-    after, _ = BOTH("deal", codes, targets, parts, bounds[:-1].copy(), records)
+    after, _ = BOTH("scatter", codes, targets, trees, bounds[:-1].copy(), records)
     np.testing.assert_array_equal(after[-2], bounds[1:])
-    order = np.argsort(parts, kind="stable")[: bounds[-1]]
+    order = np.argsort(trees, kind="stable")[: bounds[-1]]
     nothing = np.full((n, n_bytes_of_nothing), 77, dtype=np.uint8)
     np.testing.assert_array_equal(after[-1], as_records(np.concatenate([codes, nothing], axis=1), targets)[order])
 
 
-def test_65535_parts_are_all_used():
-    parts = np.array([0, 65534, 65535], dtype=np.uint16)
+def test_65535_trees_are_all_used():
+    trees = np.array([0, 65534, 65535], dtype=np.uint16)
     ends = np.zeros(65535, dtype=np.int64)
     ends[65534] = 1
     codes, targets = np.array([[1], [2], [3]], dtype=np.uint8), np.array([258, 3, -1], dtype=np.int32)
-    after, _ = BOTH("deal", codes, targets, parts, ends, np.zeros((2, 3), dtype=np.uint8))
+    after, _ = BOTH("scatter", codes, targets, trees, ends, np.zeros((2, 3), dtype=np.uint8))
     assert after[-1].tolist() == [[1, 2, 1], [2, 3, 0]]
     assert after[-2][[0, 65534]].tolist() == [1, 2]

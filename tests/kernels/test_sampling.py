@@ -145,21 +145,21 @@ def test_a_draw_takes_the_low_bits_and_starts_again_beyond_the_bound(kernel):
         assert out.tolist() == [expected]
 
 
-@pytest.mark.parametrize("n_parts", [1, 2, 3, 4, 5, 255, 256, 257, 32768, 32769, 65535, 65536])
-def test_parts_at_the_edges(n_parts):
+@pytest.mark.parametrize("n_trees", [1, 2, 3, 4, 5, 255, 256, 257, 32768, 32769, 65535, 65536])
+def test_trees_at_the_edges(n_trees):
     for n in (0, 1, 50):
         out = np.full(n, 65535, dtype=np.uint16)
-        (_, _, out), _ = BOTH("draw_parts", RandomSource(n_parts).streams(1)[0], n_parts, out)
-        assert (out < n_parts).all()
+        (_, _, out), _ = BOTH("draw_trees", RandomSource(n_trees).streams(1)[0], n_trees, out)
+        assert (out < n_trees).all()
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_parts_are_successive_bits_of_a_word(kernel):
-    """With 5 parts, 10 draws of 3 bits come from each word, and those of 5 and more are thrown away."""
+def test_trees_are_successive_bits_of_a_word(kernel):
+    """With 5 trees, 10 draws of 3 bits come from each word, and those of 5 and more are thrown away."""
     triples = [0, 7, 1, 2, 5, 3, 4, 4, 6, 0]
     word = sum(t << (3 * i) for i, t in enumerate(triples)) | 3 << 30
     out = np.zeros(8, dtype=np.uint16)
-    kernel.draw_parts(streams_that_begin([[word, 2]])[0], 5, out)
+    kernel.draw_trees(streams_that_begin([[word, 2]])[0], 5, out)
     assert out.tolist() == [0, 1, 2, 3, 4, 4, 0, 2]
 
 
@@ -202,13 +202,13 @@ EDGE_COSTS = [
 ]
 
 
-def pick(rule, costs, table, streams, twice=None):
-    """Pick from rows of costs with both kernels; without ``twice`` a row is one block that is read in full."""
+def pick(rule, costs, table, streams, mirrored=None):
+    """Pick from rows of costs with both kernels; without ``mirrored`` a row is one block that is read in full."""
     costs = np.asarray(costs, dtype=np.int64)
     picks = np.full(len(costs), 77, dtype=np.int64)
     if rule == "exponential":
-        twice = np.zeros((len(costs), 1), dtype=np.uint8) if twice is None else twice
-        after, _ = BOTH(rule, costs, twice, table, streams, np.full(twice.shape[1], 3, dtype=np.uint64), picks)
+        mirrored = np.zeros((len(costs), 1), dtype=np.uint8) if mirrored is None else mirrored
+        after, _ = BOTH(rule, costs, mirrored, table, streams, np.full(mirrored.shape[1], 3, dtype=np.uint64), picks)
     else:
         after, _ = BOTH(rule, costs, table, streams, np.zeros(costs.shape[1], dtype=np.int64), picks)
     np.testing.assert_array_equal(after[0], costs)
@@ -250,22 +250,22 @@ def test_selections_are_the_same_compiled_and_interpreted(rule, seed, width, spr
 COSTS_TO_COUNT = [[0, 1, 2], [3, 3, 3], [7, 5, ABSENT_COST], [0, 9, 1], [-4, -3, -4]]
 
 
-def expanded(costs, twice):
-    """Return costs with the second half of every block that counts twice written out."""
-    blocks = np.array(costs, dtype=np.int64).reshape(len(twice), -1)
+def expanded(costs, mirrored):
+    """Return costs with the second half of every mirrored block written out."""
+    blocks = np.array(costs, dtype=np.int64).reshape(len(mirrored), -1)
     half = blocks.shape[1] // 2
-    blocks[twice > 0, half:] = blocks[twice > 0, :half]
+    blocks[mirrored > 0, half:] = blocks[mirrored > 0, :half]
     return blocks.ravel()
 
 
-def every_pick(kernel, costs, twice, table):
+def every_pick(kernel, costs, mirrored, table):
     """Return the picks of all values of the one integer that is drawn: each is as likely as the others."""
-    whole = expanded(costs, twice)
+    whole = expanded(costs, mirrored)
     weights = np.where(whole == ABSENT_COST, 0, table[np.minimum(whole - whole.min(), len(table) - 1)].astype(np.int64))
     total = int(weights.sum())
-    rows, flags = np.tile(np.array(costs, dtype=np.int64), (total, 1)), np.tile(twice, (total, 1))
+    rows, flags = np.tile(np.array(costs, dtype=np.int64), (total, 1)), np.tile(mirrored, (total, 1))
     picks, streams = np.zeros(total, dtype=np.int64), streams_that_begin(np.arange(total)[:, None])
-    kernel.exponential(rows, flags, table, streams, np.full(len(twice), 3, dtype=np.uint64), picks)
+    kernel.exponential(rows, flags, table, streams, np.full(len(mirrored), 3, dtype=np.uint64), picks)
     return picks, weights
 
 
@@ -283,20 +283,21 @@ UNWRITTEN = [-(2**61), 17, ABSENT_COST, -1]  # what the memory of a second half 
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("twice", list(itertools.product([0, 1], repeat=3)))
+@pytest.mark.parametrize("mirrored", list(itertools.product([0, 1], repeat=3)))
 @pytest.mark.parametrize("table", [[8, 5, 2, 1], [4, 1], [3], [1, 0]])
-def test_blocks_that_count_twice_have_the_distribution_of_what_they_stand_for(kernel, twice, table):
+def test_mirrored_blocks_have_the_distribution_of_what_they_stand_for(kernel, mirrored, table):
     """Exactly: every draw is counted, with blocks of all kinds side by side, and absent slots among them."""
-    twice, table, rng = np.array(twice, dtype=np.uint8), np.array(table, dtype=np.uint64), np.random.default_rng(0)
+    mirrored, table = np.array(mirrored, dtype=np.uint8), np.array(table, dtype=np.uint64)
+    rng = np.random.default_rng(0)
     for width, absent in [(2, 0.0), (2, 0.5), (8, 0.3), (6, 0.9)]:
         for _ in range(4):
             costs = rng.integers(0, 5, size=3 * width)
             costs[rng.random(3 * width) < absent] = ABSENT_COST
             costs[rng.integers(3) * width] = 1  # never none at all; the first slot of a block is always read
-            whole = expanded(costs, twice)
-            unread = np.repeat(twice > 0, width) & (np.tile(np.arange(width), 3) >= width // 2)
+            whole = expanded(costs, mirrored)
+            unread = np.repeat(mirrored > 0, width) & (np.tile(np.arange(width), 3) >= width // 2)
             costs[unread] = rng.choice(UNWRITTEN, size=unread.sum())
-            picks, _ = every_pick(kernel, costs, twice, table)
+            picks, _ = every_pick(kernel, costs, mirrored, table)
             counts = np.bincount(picks, minlength=3 * width).tolist()
             assert [Fraction(n, len(picks)) for n in counts] == exponential_pmf(whole.tolist(), table)
 
@@ -315,17 +316,17 @@ def test_exponential_draws_are_exact_across_blocks(kernel, n_blocks):
 
 @given(seed=seeds, n_blocks=st.sampled_from([1, 2, 7]), spread=st.sampled_from([0, 3, 50, 2**40]))
 @few
-def test_blocks_that_count_twice_are_the_same_compiled_and_interpreted(seed, n_blocks, spread):
+def test_mirrored_blocks_are_the_same_compiled_and_interpreted(seed, n_blocks, spread):
     rng = np.random.default_rng(seed)
     costs = rng.integers(-spread, spread, size=(4, n_blocks * 10), endpoint=True)
     costs[rng.random(costs.shape) < 0.3] = ABSENT_COST
-    twice = (rng.random((4, n_blocks)) < 0.5).astype(np.uint8)
-    twice[0] = 1
+    mirrored = (rng.random((4, n_blocks)) < 0.5).astype(np.uint8)
+    mirrored[0] = 1
     costs[1, :] = ABSENT_COST
-    costs[2].reshape(n_blocks, 10)[twice[2] > 0, :5] = ABSENT_COST  # only what is not read is left of such blocks
+    costs[2].reshape(n_blocks, 10)[mirrored[2] > 0, :5] = ABSENT_COST  # only what is not read is left of such blocks
     table = list(TABLES.values())[seed % len(TABLES)]
-    picks = pick("exponential", costs, table, RandomSource(seed).streams(4), twice)
-    for row, flags, picked in zip(costs, twice, picks, strict=True):
+    picks = pick("exponential", costs, table, RandomSource(seed).streams(4), mirrored)
+    for row, flags, picked in zip(costs, mirrored, picks, strict=True):
         whole = expanded(row, flags)
         assert (picked == -1) == (whole == ABSENT_COST).all()
         assert picked == -1 or whole[picked] != ABSENT_COST

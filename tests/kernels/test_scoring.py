@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.privacy.mechanisms.selection import ABSENT_COST
-from diprime.training.splitting.cost import MEDIAN_COST, NEVER_ENOUGH, Cost
+from diprime.kernels.constants import ABSENT_COST
+from diprime.training.splitting.cost import MEDIAN_COST, UNBOUNDED_SHORTFALL, Cost
 from tests.exact_costs import impurity_of_share
 from tests.kernel_pairs import Both
 
 BOTH = Both("scoring")
 UNITS = 1 << 10
 UNTOUCHED = -99
-ENDS = [Fraction(0), Fraction(1, 64), Fraction(1, 8), Fraction(3, 8), Fraction(31, 64)]
+LINEAR_TAILS = [Fraction(0), Fraction(1, 64), Fraction(1, 8), Fraction(3, 8), Fraction(31, 64)]
 seeds = st.integers(0, 2**32 - 1)
 costs_of = st.builds(
     Cost,
     st.sampled_from([0, 32, UNITS]),
     st.sampled_from([0, 1, 512]),
-    st.sampled_from([0, 1, 3, 40, 1 << 25, NEVER_ENOUGH]),
-    st.sampled_from(ENDS),
+    st.sampled_from([0, 1, 3, 40, 1 << 25, UNBOUNDED_SHORTFALL]),
+    st.sampled_from(LINEAR_TAILS),
 )
 
 
@@ -35,17 +35,22 @@ class Layout:
     whole: int  # what a record adds, at most
 
     @property
-    def most_rows(self):
+    def max_rows(self):
         return (1 << min(31, 64 - self.shift)) - 1
 
     @property
     def weight(self):
         return Fraction(1, min(self.n_columns, 2))
 
-    def arguments(self, cost):
-        """Return how a kernel reads bins, and what it makes of them."""
+    def arguments(self, cost, bins, build=BOTH.build):
+        """Return what a kernel makes of bins, and how it reads them."""
         scale = float(cost.units * self.weight / self.whole)
-        return self.n_columns, self.shift, scale, float(self.whole), float(cost.ends), cost.balance, cost.enough
+        rule = build("CostRule", scale, float(self.whole), float(cost.linear_tail), cost.balance, cost.enough)
+        return rule, build("BinsView", bins, self.n_columns, self.shift)
+
+    def compiled_arguments(self, cost, bins):
+        """Return the same for the compiled kernel alone."""
+        return self.arguments(cost, bins, lambda name, *arguments: getattr(BOTH.compiled, name)(*arguments))
 
 
 NUMBER, TWO_CLASSES, THREE_CLASSES = Layout(1, 38, 4096), Layout(1, 32, 1), Layout(3, 32, 1)
@@ -60,7 +65,7 @@ def draw_cells(rng, layout, style, codes):
     """Return counts and value sums by code and column; nothing outside ``codes``."""
     shape = (len(codes), layout.n_columns)
     n_cells = len(codes) * layout.n_columns
-    rows = layout.most_rows
+    rows = layout.max_rows
     if style == "small":
         counts = rng.integers(0, 6, size=shape)
     elif style in ("full", "pure", "ends"):  # as many rows as there can be
@@ -79,7 +84,9 @@ def draw_cells(rng, layout, style, codes):
         counts[rng.integers(n_cells)] += rows - first
         counts = counts.reshape(shape)
     counts = counts.astype(np.int64)
-    near = float(rng.choice([*map(float, ENDS), *(1 - float(e) for e in ENDS)]))  # where the impurity has a bend
+    near = float(
+        rng.choice([*map(float, LINEAR_TAILS), *(1 - float(e) for e in LINEAR_TAILS)])
+    )  # where the impurity has a bend
     if layout.n_columns > 1 and style == "ends":
         total = counts.sum(axis=1)
         counts[:, 0] = np.minimum(total * near + rng.integers(2, size=len(codes)), total)
@@ -104,7 +111,7 @@ def as_bins(layout, cells):
     return (counts.astype(np.uint64) << np.uint64(layout.shift)) | values.astype(np.uint64)
 
 
-def gain_of(layout, ends, counts, values, right):
+def gain_of(layout, linear_tail, counts, values, right):
     """Return n_L, n_R and what all rows would have in impurity on their own lines, less what they have, exactly."""
     gain, sizes = Fraction(0), []
     for side in (~right, right):
@@ -112,13 +119,13 @@ def gain_of(layout, ends, counts, values, right):
         sizes.append(n)
         for s in values[side].sum(axis=0) if n else []:
             p = Fraction(int(s), n * layout.whole)
-            gain += layout.weight * n * (p - impurity_of_share(p, ends))
+            gain += layout.weight * n * (p - impurity_of_share(p, linear_tail))
     return (*sizes, gain)
 
 
 def check_cost(found, layout, cells, right, cost):
     """The floor of a number within a quarter unit of the exact one."""
-    n_left, n_right, gain = gain_of(layout, cost.ends, *cells, right)
+    n_left, n_right, gain = gain_of(layout, cost.linear_tail, *cells, right)
     units = cost.balance * max(0, cost.enough - min(n_left, n_right)) - int(found)
     exact = cost.units * gain
     assert floor(exact - Fraction(1, 4)) <= units <= floor(exact + Fraction(1, 4))
@@ -132,29 +139,28 @@ def threshold(code, *, missing_right):
     return right
 
 
-def numeric_costs(layout, bins, low, high, missing, n_cells, cost, *, feature=0, node=0):
-    """Return the costs of all slots, and whether the second half, not written, is the first once more."""
+def numeric_costs(layout, bins, low, high, missing, n_cells, cost, *, place=(0, 0)):
+    """Return the costs of all slots at a place, a node and a feature, and whether the second half mirrors the first."""
+    node, feature = place
     one = np.zeros(1, dtype=np.int64)
     after, _ = BOTH(
         "numeric_costs",
-        bins,
+        *layout.arguments(cost, bins),
         one + node,
         one + feature,
         np.array([low], dtype=np.uint8),
         np.array([high], dtype=np.uint8),
         np.array([missing], dtype=np.uint8),
         one,
-        *layout.arguments(cost),
-        np.full(256, 5, dtype=np.int64),
-        np.full((3, 256), 5.0),
+        np.full((4, 256), 5.0),
         np.full(1, 7, dtype=np.uint8),
         np.full((1, 2 * n_cells), UNTOUCHED, dtype=np.int64),
     )
-    twice, costs = after[-2][0], after[-1][0]
-    if twice:
+    mirrored, costs = after[-2][0], after[-1][0]
+    if mirrored:
         assert (costs[n_cells:] == UNTOUCHED).all()
         costs = np.tile(costs[:n_cells], 2)
-    return costs, twice
+    return costs, mirrored
 
 
 def expected_slots(low, high, missing, half):
@@ -180,8 +186,8 @@ def check_numeric(rng, layout, style, low, high, missing, n_cells, cost):
     cells = draw_cells(rng, layout, style, codes) if codes else draw_cells(rng, layout, "none", [0])
     bins = rng.integers(0, 2**63, size=(2, 2, 256 * layout.n_columns)).astype(np.uint64)  # other nodes and features
     bins[1, 1] = as_bins(layout, cells).ravel()
-    costs, twice = numeric_costs(layout, bins.reshape(2, -1), low, high, missing, n_cells, cost, feature=1, node=1)
-    assert twice == (missing and not cells[0][255].any())
+    costs, mirrored = numeric_costs(layout, bins.reshape(2, -1), low, high, missing, n_cells, cost, place=(1, 1))
+    assert mirrored == (missing and not cells[0][255].any())
     check_slots(layout, costs, cells, expected_slots(low, high, missing, n_cells), cost)
 
 
@@ -199,45 +205,45 @@ def test_numeric_costs_are_those_of_exact_arithmetic(seed, layout, style, cost, 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("missing", [False, True])
 def test_numeric_costs_over_all_codes(layout, style, missing):
-    for seed, ends in enumerate(ENDS[::2]):
+    for seed, linear_tail in enumerate(LINEAR_TAILS[::2]):
         rng = np.random.default_rng(seed)
-        check_numeric(rng, layout, style, 0, 254, missing, 255, Cost(UNITS, 300, layout.most_rows // 5, ends))
+        check_numeric(rng, layout, style, 0, 254, missing, 255, Cost(UNITS, 300, layout.max_rows // 5, linear_tail))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_last_codes_and_regions_without_a_split(layout):
     rng = np.random.default_rng(0)
     for low, high, missing in [(254, 254, True), (254, 254, False), (253, 254, True), (0, 0, True), (7, 6, False)]:
-        for ends in ENDS:
-            check_numeric(rng, layout, "small", low, high, missing, 255, Cost(UNITS, 1, 9, ends))
+        for linear_tail in LINEAR_TAILS:
+            check_numeric(rng, layout, "small", low, high, missing, 255, Cost(UNITS, 1, 9, linear_tail))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("ends", ENDS)
-def test_compiled_and_interpreted_agree_where_the_exact_cost_is_an_integer(layout, ends):
+@pytest.mark.parametrize("linear_tail", LINEAR_TAILS)
+def test_compiled_and_interpreted_agree_where_the_exact_cost_is_an_integer(layout, linear_tail):
     """A node of equal targets costs exactly -units·n: the slightest difference in rounding shows in the floor."""
-    rng, cost = np.random.default_rng(1), Cost(UNITS, 0, ends=ends)
+    rng, cost = np.random.default_rng(1), Cost(UNITS, 0, linear_tail=linear_tail)
     for _ in range(5):
         check_numeric(rng, layout, "pure", 0, 60, True, 61, cost)
-    for n_left in (1, 3, 7, layout.most_rows // 3, layout.most_rows // 2, layout.most_rows - 1):
+    for n_left in (1, 3, 7, layout.max_rows // 3, layout.max_rows // 2, layout.max_rows - 1):
         counts = np.zeros((256, layout.n_columns), dtype=np.int64)
-        counts[0, 0], counts[1, 0] = n_left, layout.most_rows - n_left
+        counts[0, 0], counts[1, 0] = n_left, layout.max_rows - n_left
         cells = counts, counts * layout.whole
         costs, _ = numeric_costs(layout, as_bins(layout, cells).reshape(1, -1), 0, 1, True, 2, cost)
         check_slots(layout, costs, cells, expected_slots(0, 1, True, 2), cost)
 
 
-@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("linear_tail", LINEAR_TAILS)
 @pytest.mark.parametrize("style", ["full", "ends", "small"])
-def test_a_thousand_columns(ends, style):
-    layout, cost = THOUSAND_CLASSES, Cost(UNITS, 7, 10**9, ends)
+def test_a_thousand_columns(linear_tail, style):
+    layout, cost = THOUSAND_CLASSES, Cost(UNITS, 7, 10**9, linear_tail)
     cells = draw_cells(np.random.default_rng(2), layout, style, [0, 1, 2, 255])
     bins = as_bins(layout, cells).reshape(1, -1)
     costs, _ = numeric_costs(layout, bins, 0, 2, True, 3, cost)
     check_slots(layout, costs, cells, expected_slots(0, 2, True, 3), cost)
     zero, right = np.zeros(1, dtype=np.int64), threshold(1, missing_right=True)
     found = zero.copy()
-    BOTH.compiled.mask_costs(bins, zero, zero, masks_of(right[None]), *layout.arguments(cost), found)
+    BOTH.compiled.mask_costs(*layout.compiled_arguments(cost, bins), zero, zero, masks_of(right[None]), found)
     check_cost(found[0], layout, cells, right, cost)
 
 
@@ -254,14 +260,13 @@ def test_several_nodes_and_features_in_one_call():
     nodes, features, rows = np.array([2, 0, 2, 1]), np.array([0, 1, 1, 0]), np.array([3, 0, 1, 4])
     low, high = np.array([0, 2, 0, 0], dtype=np.uint8), np.array([8, 5, 8, 3], dtype=np.uint8)
     missing = np.array([1, 0, 0, 1], dtype=np.uint8)
-    costs, twice = np.full((6, 18), UNTOUCHED, dtype=np.int64), np.full(6, 7, dtype=np.uint8)
-    scratch = np.zeros(256, dtype=np.int64), np.zeros((3, 256))
+    costs, mirrored = np.full((6, 18), UNTOUCHED, dtype=np.int64), np.full(6, 7, dtype=np.uint8)
     after, _ = BOTH(
-        "numeric_costs", bins, nodes, features, low, high, missing, rows,
-        *layout.arguments(cost), *scratch, twice, costs,
+        "numeric_costs", *layout.arguments(cost, bins), nodes, features, low, high, missing, rows,
+        np.zeros((4, 256)), mirrored, costs,
     )  # fmt: skip
-    twice, costs = after[-2:]
-    assert twice.tolist() == [0, 0, 7, 0, 1, 7]
+    mirrored, costs = after[-2:]
+    assert mirrored.tolist() == [0, 0, 7, 0, 1, 7]
     assert (costs[[2, 5]] == UNTOUCHED).all()
     assert (costs[4, 9:] == UNTOUCHED).all()
     costs[4, 9:] = costs[4, :9]
@@ -294,7 +299,7 @@ def test_mask_costs_are_those_of_exact_arithmetic(seed, layout, style, cost, n):
     nodes, features = rng.integers(0, 2, size=n), rng.integers(0, 2, size=n)
     rights = draw_rights(rng, n)
     costs = np.full(n, UNTOUCHED, dtype=np.int64)
-    after, _ = BOTH("mask_costs", bins, nodes, features, masks_of(rights), *layout.arguments(cost), costs)
+    after, _ = BOTH("mask_costs", *layout.arguments(cost, bins), nodes, features, masks_of(rights), costs)
     for i in range(n):
         check_cost(after[-1][i], layout, cells[2 * nodes[i] + features[i]], rights[i], cost)
 
@@ -315,8 +320,8 @@ def test_family_costs_are_those_of_their_masks_where_both_sides_can_occur(seed, 
     allowed[:, codes] = rng.random((3, len(codes))) < 0.6
     costs = np.full((4, 9), UNTOUCHED, dtype=np.int64)
     after, _ = BOTH(
-        "family_costs", bins, nodes, features, starts, sizes, masks_of(rights), masks_of(allowed), rows,
-        *layout.arguments(cost), costs,
+        "family_costs", *layout.arguments(cost, bins), nodes, features, starts, sizes,
+        masks_of(rights), masks_of(allowed), rows, costs,
     )  # fmt: skip
     absent = np.ones((3, 9), dtype=bool)
     for i in range(3):
@@ -333,15 +338,15 @@ def test_family_costs_are_those_of_their_masks_where_both_sides_can_occur(seed, 
 @pytest.mark.parametrize("name", ["mask_costs", "numeric_costs", "family_costs"])
 def test_no_pairs(name):
     none, bins = np.zeros(0, dtype=np.int64), np.zeros((1, 256), dtype=np.uint64)
-    no_masks, no_bytes, tail = np.zeros((0, 32), np.uint8), np.zeros(0, np.uint8), TWO_CLASSES.arguments(MEDIAN_COST)
-    two = np.zeros((2, 4), dtype=np.int64)
+    no_masks, no_bytes = np.zeros((0, 32), np.uint8), np.zeros(0, np.uint8)
+    head = TWO_CLASSES.arguments(MEDIAN_COST, bins)
+    scratch, flags, two = np.zeros((4, 256)), np.zeros(2, np.uint8), np.zeros((2, 4), dtype=np.int64)
     if name == "mask_costs":
-        BOTH(name, bins, none, none, no_masks, *tail, none)
+        BOTH(name, *head, none, none, no_masks, none)
     elif name == "family_costs":
-        BOTH(name, bins, none, none, none, none, no_masks, no_masks, none, *tail, two)
+        BOTH(name, *head, none, none, none, none, no_masks, no_masks, none, two)
     else:
-        scratch = np.zeros(256, dtype=np.int64), np.zeros((3, 256)), np.zeros(2, np.uint8)
-        BOTH(name, bins, none, none, no_bytes, no_bytes, no_bytes, none, *tail, *scratch, two)
+        BOTH(name, *head, none, none, no_bytes, no_bytes, no_bytes, none, scratch, flags, two)
 
 
 # One record more -----------------------------------------------------------------------------------------------------
@@ -350,16 +355,16 @@ def test_no_pairs(name):
 def all_costs(layout, cells, cost, rights):
     """Return the costs of all thresholds, on both sides, and of masks."""
     bins, zero = as_bins(layout, cells).reshape(1, -1), np.zeros(1, dtype=np.int64)
-    bytes_of, arguments = lambda value: np.array([value], np.uint8), layout.arguments(cost)
+    bytes_of, arguments = lambda value: np.array([value], np.uint8), layout.compiled_arguments(cost, bins)
     thresholds, of_masks = np.zeros((1, 510), dtype=np.int64), np.zeros(len(rights), dtype=np.int64)
-    scratch, twice = (np.zeros(256, np.int64), np.zeros((3, 256))), bytes_of(0)
+    scratch, mirrored = np.zeros((4, 256)), bytes_of(0)
     BOTH.compiled.numeric_costs(
-        bins, zero, zero, bytes_of(0), bytes_of(254), bytes_of(1), zero, *arguments, *scratch, twice, thresholds
+        *arguments, zero, zero, bytes_of(0), bytes_of(254), bytes_of(1), zero, scratch, mirrored, thresholds
     )
-    if twice[0]:
+    if mirrored[0]:
         thresholds[:, 255:] = thresholds[:, :255]
     zeros = np.zeros(len(rights), dtype=np.int64)
-    BOTH.compiled.mask_costs(bins, zeros, zeros, masks_of(rights), *arguments, of_masks)
+    BOTH.compiled.mask_costs(*arguments, zeros, zeros, masks_of(rights), of_masks)
     return np.concatenate([thresholds[0], of_masks])
 
 
@@ -375,7 +380,7 @@ def moves(layout, cells, code, value, column, cost, rights=()):
 def check_moves(rng, layout, style, costs):
     codes = [0, 254, 255, *rng.integers(0, 256, size=4).tolist()] if style == "two cells" else list(range(256))
     counts, values = draw_cells(rng, layout, style, sorted(set(codes)))
-    if counts.sum() == layout.most_rows:  # make room for the record
+    if counts.sum() == layout.max_rows:  # make room for the record
         fullest = np.unravel_index(counts.argmax(), counts.shape)
         value = min(int(values[fullest]), layout.whole)
         counts[fullest] -= 1
@@ -393,8 +398,14 @@ def check_moves(rng, layout, style, costs):
 
 def neighbours_costs(smaller):
     """Return costs of all kinds; ``smaller`` is a number of rows that the smaller side of some candidates has."""
-    kinds = [(UNITS, 0, 0), (32, 3, smaller + 1), (0, 1, smaller + 9), (UNITS, 700, NEVER_ENOUGH), (UNITS, 20, 2)]
-    return [MEDIAN_COST, *(Cost(*kind, ends) for kind in kinds for ends in ENDS)]
+    kinds = [
+        (UNITS, 0, 0),
+        (32, 3, smaller + 1),
+        (0, 1, smaller + 9),
+        (UNITS, 700, UNBOUNDED_SHORTFALL),
+        (UNITS, 20, 2),
+    ]
+    return [MEDIAN_COST, *(Cost(*kind, linear_tail) for kind in kinds for linear_tail in LINEAR_TAILS)]
 
 
 @given(seeds, layouts, st.sampled_from(["small", "full", "pure", "ends", "two cells", "none"]), st.integers(0, 40))
@@ -406,7 +417,7 @@ def test_a_record_moves_all_costs_within_the_range(seed, layout, style, smaller)
 
 @pytest.mark.parametrize("style", ["small", "full", "ends", "two cells"])
 def test_a_record_moves_all_costs_of_a_thousand_classes_within_the_range(style):
-    costs = [Cost(UNITS, 20, NEVER_ENOUGH, ends) for ends in ENDS]
+    costs = [Cost(UNITS, 20, UNBOUNDED_SHORTFALL, linear_tail) for linear_tail in LINEAR_TAILS]
     check_moves(np.random.default_rng(0), THOUSAND_CLASSES, style, costs)
 
 
@@ -421,13 +432,13 @@ def sums_to(total, n):
 
 
 @pytest.mark.parametrize(("n_classes", "most"), [(2, 40), (3, 14), (4, 8), (5, 6)])
-@pytest.mark.parametrize("ends", ENDS)
-def test_impurity_only_grows_and_by_at_most_one(n_classes, most, ends):
+@pytest.mark.parametrize("linear_tail", LINEAR_TAILS)
+def test_impurity_only_grows_and_by_at_most_one(n_classes, most, linear_tail):
     """The heart of the proof, exhaustively and in fractions: ½·n·Σ f(p) for every node of few rows and every record."""
 
     def impurity(counts):
         n = sum(counts)
-        return sum(n * impurity_of_share(Fraction(c, n), ends) for c in counts) / 2 if n else Fraction(0)
+        return sum(n * impurity_of_share(Fraction(c, n), linear_tail) for c in counts) / 2 if n else Fraction(0)
 
     changes = []
     for n in range(most + 1):
@@ -437,18 +448,18 @@ def test_impurity_only_grows_and_by_at_most_one(n_classes, most, ends):
                 changes.append(impurity((*counts[:j], counts[j] + 1, *counts[j + 1 :])) - before)
     assert min(changes) == 0
     assert Fraction(7, 8) - Fraction(1, most) < max(changes) <= 1
-    if ends >= Fraction(1, 8) and most >= 14:
-        assert max(changes) == 1, "with flat ends the whole unit is reached"
+    if linear_tail >= Fraction(1, 8) and most >= 14:
+        assert max(changes) == 1, "with linear tails the whole unit is reached"
 
 
 @given(
     st.integers(0, 200), st.fractions(0, 1, max_denominator=4096), st.fractions(0, 1, max_denominator=64),
-    st.sampled_from(ENDS),
+    st.sampled_from(LINEAR_TAILS),
 )  # fmt: skip
 @settings(deadline=None, max_examples=300)
-def test_impurity_of_numbers_only_grows_and_by_at_most_one(n, mean, value, ends):
+def test_impurity_of_numbers_only_grows_and_by_at_most_one(n, mean, value, linear_tail):
     def impurity(total, rows):
-        return rows * impurity_of_share(total / rows, ends) if rows else 0
+        return rows * impurity_of_share(total / rows, linear_tail) if rows else 0
 
     assert 0 <= impurity(n * mean + value, n + 1) - impurity(n * mean, n) <= 1
 
@@ -464,14 +475,14 @@ def the_worst_record(cost):
     return moves(TWO_CLASSES, cells, 4, 0, 0, cost)
 
 
-@pytest.mark.parametrize("ends", ENDS)
-@pytest.mark.parametrize(("balance", "enough"), [(0, 0), (300, NEVER_ENOUGH), (300, 3001)])
-def test_the_range_is_needed(ends, balance, enough):
+@pytest.mark.parametrize("linear_tail", LINEAR_TAILS)
+@pytest.mark.parametrize(("balance", "enough"), [(0, 0), (300, UNBOUNDED_SHORTFALL), (300, 3001)])
+def test_the_range_is_needed(linear_tail, balance, enough):
     """A record moves two candidates apart by all of the range but the rounding."""
-    cost = Cost(UNITS, balance, enough, ends)
+    cost = Cost(UNITS, balance, enough, linear_tail)
     length = np.ptp(the_worst_record(cost))
     assert cost.range - 3 <= length <= cost.range
-    if ends >= Fraction(1, 8):
+    if linear_tail >= Fraction(1, 8):
         assert length == cost.range - 2
 
 

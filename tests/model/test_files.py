@@ -18,8 +18,9 @@ from sklearn.base import clone
 
 import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, ModelFileError, Numeric, load, merge
+from diprime.estimators.parameters import RECORDED
 from diprime.model.files import MAX_BYTES, from_bytes, to_bytes
-from diprime.model.forest import READ_TOGETHER, Forest
+from diprime.model.forest import CHECK_BLOCK_SPLITS, Forest
 from diprime.model.tree_view import read_tree
 from tests.small_data import METHODS, TASKS, assert_same_forest, fit, make
 
@@ -233,6 +234,37 @@ def test_format_1_is_read(tmp_path):
     assert old_woman == pytest.approx([weights[0] * 0.2 + weights[1] * 0.5, weights[0] * 0.8 + weights[1] * 0.5])
 
 
+def with_parameters(parameters):
+    return file_of_format_1({**HEADER_OF_FORMAT_1, "parameters": parameters}, *BODY_OF_FORMAT_1)
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED.keys() - {"epsilon"}))
+def test_a_file_older_than_a_parameter_gets_its_default(tmp_path, name):
+    parameters = {**HEADER_OF_FORMAT_1["parameters"]}
+    parameters.pop(name)
+    (tmp_path / "old").write_bytes(with_parameters(parameters))
+    back = load(tmp_path / "old")
+    assert getattr(back, name) == RECORDED[name].default
+    assert all(getattr(back, other) == value for other, value in parameters.items() if other != "epsilon")
+    assert_same_model(back, load(saved(back, tmp_path)))
+
+
+def test_a_file_without_epsilon_is_refused(tmp_path):
+    parameters = {**HEADER_OF_FORMAT_1["parameters"]}
+    parameters.pop("epsilon")
+    (tmp_path / "made-up").write_bytes(with_parameters(parameters))
+    with pytest.raises(ModelFileError, match="its parameters cannot be read: epsilon is missing"):
+        load(tmp_path / "made-up")
+
+
+@pytest.mark.parametrize(("name", "shown"), [("depth_limit", "'depth_limit'"), ("x\n" * 99, r"'x\\nx.*\.\.\.")])
+def test_a_file_with_a_parameter_of_a_later_version_is_refused(tmp_path, name, shown):
+    (tmp_path / "new").write_bytes(with_parameters({**HEADER_OF_FORMAT_1["parameters"], name: 3}))
+    message = rf"its parameters cannot be read: diprime \S+ does not know {shown}; a newer version may\.$"
+    with pytest.raises(ModelFileError, match=message):
+        load(tmp_path / "new")
+
+
 def _frame(rows):
     return pytest.importorskip("pandas").DataFrame(rows, columns=["age", "sex"])
 
@@ -440,7 +472,7 @@ def test_arrays_that_no_fit_has_made_are_refused(part, at, value, reason):
 
 def test_every_block_of_splits_is_checked():
     domain = Domain({"a": Numeric(0, 1)}, Numeric(0, 1))
-    n_splits = 2 * READ_TOGETHER - 1
+    n_splits = 2 * CHECK_BLOCK_SPLITS - 1
     masks = np.zeros((n_splits, 32), dtype=np.uint8)
     arrays = np.zeros(n_splits, dtype=np.int32), masks, np.zeros((n_splits + 1, 1)), np.zeros(n_splits + 1)
     forest = Forest(np.array([15]), *arrays)

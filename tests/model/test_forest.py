@@ -1,4 +1,4 @@
-"""Flat arrays of a fitted forest, against a slow walk down the trees."""
+"""The flat arrays of a forest: prediction agrees with a plain walk down each tree."""
 
 import pickle
 
@@ -7,7 +7,7 @@ import pytest
 
 from diprime import Categorical, DiPriMeClassifier, Domain, Forest, Numeric
 from diprime._util.threads import Threads
-from diprime.model.forest import WORTH_LIMITS, Structure
+from diprime.model.forest import MIN_ROWS_TO_COMPARE_NUMBERS, Structure
 from tests.encoded_rows import EncodedRows
 
 
@@ -23,8 +23,8 @@ def random_forest(seed, n_trees=3, depth=3, n_features=4, n_outputs=2):
     )
 
 
-def walked(forest, codes):
-    """Walk every row down every tree, and return leaves and the weighted mean of their values."""
+def walk_one_by_one(forest, codes):
+    """Walk every row down every tree. Return the leaves, and the mean of their values weighted by tree."""
     leaves = np.empty((len(codes), forest.n_trees), dtype=int)
     outputs = np.zeros((len(codes), forest.values.shape[1]))
     sizes = []
@@ -44,7 +44,7 @@ def walked(forest, codes):
     return leaves, outputs / sum(sizes)
 
 
-def some_codes(n, seed=0, n_features=4):
+def random_codes(n, seed=0, n_features=4):
     return np.random.default_rng(seed).integers(0, 256, (n, n_features)).astype(np.uint8)
 
 
@@ -52,15 +52,15 @@ def some_codes(n, seed=0, n_features=4):
 @pytest.mark.parametrize("n_outputs", [1, 2, 5])
 @pytest.mark.parametrize("depth", [1, 2, 6])
 def test_apply_and_predict_walk_the_trees(depth, n_outputs, n_threads):
-    forest, codes = random_forest(depth, depth=depth, n_outputs=n_outputs), some_codes(900)
-    leaves, outputs = walked(forest, codes)
+    forest, codes = random_forest(depth, depth=depth, n_outputs=n_outputs), random_codes(900)
+    leaves, outputs = walk_one_by_one(forest, codes)
     with Threads(n_threads) as threads:
         assert np.array_equal(forest.apply(EncodedRows(codes), threads), leaves)
         assert forest.predict(EncodedRows(codes), threads) == pytest.approx(outputs)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_many_numbers_are_compared_as_they_are_with_the_same_result(dtype):
+def test_comparing_raw_numbers_predicts_the_same_as_encoding_them(dtype):
     rng = np.random.default_rng(0)
     features = {
         "a": Numeric(-3, 3),
@@ -70,9 +70,9 @@ def test_many_numbers_are_compared_as_they_are_with_the_same_result(dtype):
     }
     domain = Domain(features, Categorical(["x", "y", "z"]))
     edges = np.concatenate([[np.nan, np.inf, -np.inf], *(f.thresholds for f in features.values())])
-    shape = (WORTH_LIMITS, 4)
+    shape = (MIN_ROWS_TO_COMPARE_NUMBERS, 4)
     X = np.where(rng.random(shape) < 0.5, rng.choice(edges, shape), rng.normal(size=shape)).astype(dtype)
-    y = rng.choice(["x", "y", "z"], WORTH_LIMITS)
+    y = rng.choice(["x", "y", "z"], MIN_ROWS_TO_COMPARE_NUMBERS)
     forest = DiPriMeClassifier(1000, domain, n_estimators=3, max_depth=7).fit(X, y).forest_
     rows = domain.reader(X)
     assert rows.numbers is not None
@@ -87,17 +87,17 @@ def test_many_numbers_are_compared_as_they_are_with_the_same_result(dtype):
 
 @pytest.mark.parametrize("n", [0, 1, 255, 256, 257])
 def test_any_number_of_rows_is_predicted(n):
-    forest, codes = random_forest(0), some_codes(n)
+    forest, codes = random_forest(0), random_codes(n)
     with Threads(2) as threads:
         assert forest.predict(EncodedRows(codes), threads).shape == (n, 2)
-        assert np.array_equal(forest.apply(EncodedRows(codes), threads), walked(forest, codes)[0])
+        assert np.array_equal(forest.apply(EncodedRows(codes), threads), walk_one_by_one(forest, codes)[0])
 
 
 def test_a_merged_forest_holds_trees_of_different_depths():
     forests = [random_forest(1, depth=2), random_forest(2, depth=5, n_trees=1), random_forest(3, depth=1)]
-    merged, codes = Forest.merge(forests), some_codes(300)
+    merged, codes = Forest.merge(forests), random_codes(300)
     assert merged.depths.tolist() == [2, 2, 2, 5, 1, 1, 1]
-    leaves, outputs = walked(merged, codes)
+    leaves, outputs = walk_one_by_one(merged, codes)
     with Threads(1) as threads:
         assert np.array_equal(merged.apply(EncodedRows(codes), threads), leaves)
         assert np.array_equal(
@@ -105,41 +105,42 @@ def test_a_merged_forest_holds_trees_of_different_depths():
             np.hstack([f.apply(EncodedRows(codes), threads) for f in forests]),
         )
         assert merged.predict(EncodedRows(codes), threads) == pytest.approx(outputs)
-        # a merged prediction is the mean of the parts' predictions, weighted by their released sizes
+        # A merged prediction is the mean of the parts' predictions, weighted by their released counts.
         sizes = [f.counts.sum() for f in forests]
         parts = [f.predict(EncodedRows(codes), threads) * size for f, size in zip(forests, sizes, strict=True)]
         assert merged.predict(EncodedRows(codes), threads) == pytest.approx(sum(parts) / sum(sizes))
 
 
-def test_trees_with_more_noise_than_records_still_count_a_little():
+def test_trees_with_a_negative_count_get_the_weight_of_one_record():
     forest = random_forest(0, n_trees=2, depth=1)
-    lost = Forest(forest.depths, forest.features, forest.masks, forest.values, np.array([50.0, 49.0, -30.0, 2.0]))
-    assert lost.tree_weights == pytest.approx([0.99, 0.01])
+    negative = Forest(forest.depths, forest.features, forest.masks, forest.values, np.array([50.0, 49.0, -30.0, 2.0]))
+    assert negative.tree_weights == pytest.approx([0.99, 0.01])
 
 
-def split_at(features, values, counts):
-    """Return one tree of depth two on given features."""
+def tree_of_depth_two(features, values, counts):
+    """Return a forest of one tree that splits on the given features."""
     structure = Structure(np.array([features], dtype=np.int32), np.zeros((1, 3, 32), dtype=np.uint8))
     values = np.array(values, dtype=np.float64).reshape(1, 4, -1)
     return Forest.of_trees(structure, values, np.array([counts], dtype=np.float64))
 
 
-def test_importances_are_the_spread_between_siblings():
-    # Root on feature 2: means 1 and 5 with 4 rows each; then feature 0: 0 against 2; then feature 1: no difference.
-    forest = split_at([2, 0, 1], [0, 2, 5, 5], [2, 2, 2, 2])
+def test_importances_are_sums_of_squares_between_siblings():
+    # The root splits on feature 2: means 1 and 5, with 4 rows each. Below, feature 0 separates 0 from 2, and feature 1
+    # separates nothing.
+    forest = tree_of_depth_two([2, 0, 1], [0, 2, 5, 5], [2, 2, 2, 2])
     gains = np.array([2 * 2 / 4 * 4, 0, 4 * 4 / 8 * 16, 0])
     assert forest.importances(4) == pytest.approx(gains / gains.sum())
 
 
-def test_importances_take_negative_counts_for_none():
-    forest = split_at([2, 0, 1], [0, 2, 5, 4], [2, -3, 2, 2])
+def test_importances_treat_negative_counts_as_zero():
+    forest = tree_of_depth_two([2, 0, 1], [0, 2, 5, 4], [2, -3, 2, 2])
     gains = np.array([0, 2 * 2 / 4, 2 * 4 / 6 * 4.5**2])
     assert forest.importances(3) == pytest.approx(gains / gains.sum())
 
 
 @pytest.mark.parametrize("counts", [[0, 0, 0, 0], [-1, -2, 0, -5], [9, 9, 9, 9]])
-def test_importances_are_zero_where_nothing_is_explained(counts):
-    importances = split_at([2, 0, 1], [3, 3, 3, 3], counts).importances(3)
+def test_importances_are_zero_if_no_split_removes_error(counts):
+    importances = tree_of_depth_two([2, 0, 1], [3, 3, 3, 3], counts).importances(3)
     assert importances.tolist() == [0, 0, 0]
 
 
@@ -152,18 +153,18 @@ def test_importances_of_random_forests_are_shares():
 
 
 def test_a_forest_survives_pickling_and_can_be_compared():
-    forest, codes = random_forest(0), some_codes(50)
+    forest, codes = random_forest(0), random_codes(50)
     copy = pickle.loads(pickle.dumps(forest))
     with Threads(1) as threads:
         assert np.array_equal(copy.predict(EncodedRows(codes), threads), forest.predict(EncodedRows(codes), threads))
-    assert (copy == forest) is False  # two objects: comparing them must not fail on their arrays
+    assert (copy == forest) is False  # identity: comparing the arrays would raise an error
     assert forest in [forest]
 
 
 def test_read_only_arrays_predict():
-    forest, codes = random_forest(0), some_codes(50)
+    forest, codes = random_forest(0), random_codes(50)
     for array in (codes, *vars(forest).values()):
         array.flags.writeable = False
     with Threads(1) as threads:
-        assert forest.predict(EncodedRows(codes), threads) == pytest.approx(walked(forest, codes)[1])
+        assert forest.predict(EncodedRows(codes), threads) == pytest.approx(walk_one_by_one(forest, codes)[1])
         assert forest.apply(EncodedRows(codes), threads).shape == (50, 3)

@@ -1,4 +1,4 @@
-"""Trees in words: conditions against the rows that meet them, sums and noise against slow ones."""
+"""Tree views: rows meet the conditions of their path, nodes aggregate their leaves, noise is that of the ledger."""
 
 import math
 
@@ -21,11 +21,10 @@ WORDS = Domain(
 )
 
 
-def model_of(features, masks, domain=WORDS, epsilon=1):
-    """Return a model with one tree whose splits are given."""
+def model_with_splits(features, masks, domain=WORDS, epsilon=1):
+    """Return a model with one tree that has the given splits."""
     depth = len(features).bit_length()
     rng = np.random.default_rng(0)
-    X = np.zeros((1, domain.n_features))
     X = [[1.0 if isinstance(f, Numeric) else f.levels[0] for f in domain.features.values()]]
     model = DiPriMeClassifier(epsilon, domain, n_estimators=1, max_depth=depth).fit(X, ["no"])
     structure = Structure(np.array([features], dtype=np.int32), np.array([masks], dtype=np.uint8))
@@ -45,10 +44,10 @@ def above(threshold, missing_right):
 
 
 def conditions(features, masks):
-    return read_tree(model_of(features, masks), 0).conditions[1:]
+    return read_tree(model_with_splits(features, masks), 0).conditions[1:]
 
 
-def test_numbers_in_words():
+def test_conditions_of_numeric_splits():
     assert conditions([0], [above(36, False)]) == ["age < 37 or missing", "age ≥ 37"]
     assert conditions([0], [above(36, True)]) == ["age < 37", "age ≥ 37 or missing"]
     assert conditions([3], [above(0, True)]) == ["edge < 1.5", "edge ≥ 1.5 or missing"]
@@ -57,7 +56,7 @@ def test_numbers_in_words():
         assert conditions([feature], [above(last, True)]) == [f"{name} is known", f"{name} is missing"]
 
 
-def test_levels_in_words():
+def test_conditions_of_categorical_splits():
     assert conditions([1], [codes_right(1)]) == ["sex is not M", "sex is M"]
     assert conditions([1], [codes_right(1, 254)]) == ["sex is F or missing", "sex is M or unlisted"]
     left, right = conditions([2], [codes_right(0, 200)])
@@ -68,29 +67,29 @@ def test_levels_in_words():
     assert right.endswith(" or 87 more")
 
 
-def test_what_cannot_come_any_more_is_not_said():
-    # Missing ages go right at the root, so that they are no matter on the left; M goes left at the second level.
+def test_conditions_omit_what_cannot_occur_at_the_node():
+    # Missing ages go right at the root, so they cannot occur on the left. On the right, M goes left.
     masks = [above(100, True), above(50, True), codes_right(0, 254, 255)]
     found = conditions([0, 0, 1], masks)
     assert found[2:4] == ["age < 51", "age ≥ 51"]
     assert found[4:] == ["sex is M", "sex is not M"]
 
 
-def test_a_threshold_above_all_that_can_come_splits_nothing_or_off_what_is_missing():
-    # On the left of the root ages are below 37, missing ones among them.
+def test_a_threshold_above_all_possible_numbers_separates_at_most_missing_values():
+    # Left of the root, ages are below 37 or missing.
     for missing_right, sides in ((False, ["every record", "no record"]), (True, ["age is known", "age is missing"])):
         assert conditions([0, 0, 1], [above(36, False), above(36, missing_right), codes_right(1)])[2:4] == sides
 
 
-def test_a_node_with_nothing_left_to_split_says_so():
-    tree = read_tree(model_of([0, 0, 1], [above(36, False), codes_right(), codes_right(1)]), 0)
+def test_a_node_that_cannot_be_split_has_no_feature():
+    tree = read_tree(model_with_splits([0, 0, 1], [above(36, False), codes_right(), codes_right(1)]), 0)
     assert tree.features == ["age", None, "sex", None, None, None, None]
     assert tree.conditions[3:5] == ["every record", "no record"]
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("task", TASKS)
-def test_rows_meet_the_conditions_of_their_leaf(task, method):
+def test_rows_meet_all_conditions_on_the_path_to_their_leaf(task, method):
     X, y = make(task, 400)
     model = fit(task, X, y, method=method, max_depth=4, n_estimators=2)
     names = list(DOMAINS[task].names)
@@ -105,7 +104,7 @@ def test_rows_meet_the_conditions_of_their_leaf(task, method):
 
 
 def holds(condition, row):
-    """Tell whether a row meets a condition, read as a person would."""
+    """Return whether a row meets a condition, which is parsed as a person would read it."""
     if condition in ("every record", "no record"):
         return condition == "every record"
     name, relation, rest = condition.split(" ", 2)
@@ -115,7 +114,7 @@ def holds(condition, row):
         limit, _, aside = rest.partition(" or ")
         if missing:
             return aside == "missing"
-        # Six digits may round a threshold across a value, but not far.
+        # A threshold is rounded to six digits, so it may be on the other side of a value close to it.
         near = math.isclose(value, float(limit), rel_tol=1e-5)
         return near or (value < float(limit) if relation == "<" else value >= float(limit))
     if rest in ("known", "missing"):
@@ -127,8 +126,8 @@ def holds(condition, row):
     return (name_of_value in listed) != negated
 
 
-def test_inner_nodes_sum_up_their_leaves():
-    model = model_of([0, 1, 1], [above(36, False), codes_right(1), codes_right(0)])
+def test_inner_nodes_aggregate_their_leaves():
+    model = model_with_splits([0, 1, 1], [above(36, False), codes_right(1), codes_right(0)])
     counts, values = model.forest_.counts, model.forest_.values
     tree = read_tree(model, 0)
     assert tree.counts == pytest.approx([counts.sum(), counts[:2].sum(), counts[2:].sum(), *counts])
@@ -139,8 +138,8 @@ def test_inner_nodes_sum_up_their_leaves():
     assert short.counts == pytest.approx(tree.counts[:3])
 
 
-def test_nodes_without_records_count_the_same():
-    model = model_of([0], [above(36, False)])
+def test_children_without_records_get_equal_weights():
+    model = model_with_splits([0], [above(36, False)])
     forest = model.forest_
     model.forest_ = Forest(forest.depths, forest.features, forest.masks, forest.values, np.array([-2.0, -1.0]))
     tree = read_tree(model, 0)
@@ -157,7 +156,7 @@ def test_the_noise_is_what_the_ledger_charged(task, n_outputs, units):
     assert read_tree(model, 0).count_noise == pytest.approx([leaf * 2] + [leaf * math.sqrt(2)] * 2 + [leaf] * 4)
 
 
-def test_the_noise_of_means_is_about_what_fits_differ_by():
+def test_the_noise_of_means_is_about_the_deviation_between_fits():
     rng = np.random.default_rng(0)
     domain = Domain({"a": Categorical([0, 1])}, Numeric(0, 10))
     X, y = np.zeros((300, 1)), rng.choice([2.0, 4.0], 300)
@@ -171,38 +170,38 @@ def test_the_noise_of_means_is_about_what_fits_differ_by():
             )
             for seed in range(300)
         ]
-    # All rows are in one leaf, the fuller one; 300 fits tell a deviation to four percent.
+    # All rows are in one leaf. The standard error of a deviation from 300 fits is about 4 %.
     full = [(tree, 1 + int(tree.counts[2] > tree.counts[1])) for tree in trees]
     deviation = np.std([tree.values[node, 0] for tree, node in full])
     assert deviation == pytest.approx(np.median([tree.value_noise[node] for tree, node in full]), rel=0.2)
 
 
 @pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-def test_no_noise_is_claimed_where_there_is_none():
+def test_values_released_without_noise_show_none():
     X, y = make("regression", 500)
-    exact = read_tree(fit("regression", X, y, accounting="paper", max_depth=2), 0)
-    assert exact.count_noise.max() == 0
-    assert exact.value_noise.min() > 0
-    open_book = read_tree(fit("regression", X, y, epsilon=math.inf, max_depth=2), 0)
-    assert open_book.count_noise.max() == open_book.value_noise.max() == 0
+    as_published = read_tree(fit("regression", X, y, accounting="paper", max_depth=2), 0)
+    assert as_published.count_noise.max() == 0
+    assert as_published.value_noise.min() > 0
+    without_noise = read_tree(fit("regression", X, y, epsilon=math.inf, max_depth=2), 0)
+    assert without_noise.count_noise.max() == without_noise.value_noise.max() == 0
 
 
 def test_merged_models_show_the_largest_noise():
     X, y = make("classification", 300)
     models = [fit("classification", X, y, epsilon=e, max_depth=2, n_estimators=1) for e in (1, 4)]
-    own = [read_tree(m, 0).count_noise[0] for m in models]
-    together = merge([merge(models), models[1]])
-    assert [read_tree(together, i).count_noise[0] for i in range(3)] == [max(own)] * 3
+    largest = max(read_tree(m, 0).count_noise[0] for m in models)
+    merged = merge([merge(models), models[1]])
+    assert [read_tree(merged, i).count_noise[0] for i in range(3)] == [largest] * 3
 
 
-def test_thresholds_that_differ_read_differently():
+def test_different_thresholds_have_different_texts():
     for feature in (Numeric(0, 1), Numeric(1e9, 1e9 + 1), Numeric(1, 1e6, scale="log"), Numeric(edges=[1, 1 + 1e-15])):
         texts = threshold_texts(feature)
         assert len(set(texts)) == len(texts) == feature.n_cells - 1
     assert threshold_texts(Numeric(0, 255))[36] == "37"
 
 
-def test_features_in_words():
+def test_texts_of_features():
     assert feature_text(Numeric(0, 1e6, scale="log")) == "numbers from 0 to 1e+06, on a log scale"
     assert feature_text(Numeric(edges=[1, 2])) == "numbers in 3 cells between given edges"
     assert feature_text(Categorical(["F", "M"])) == "2 levels: F, M"
@@ -217,8 +216,8 @@ def test_forests_of_another_kind_are_refused():
         fitted_forest(model)
 
 
-def test_a_tree_that_is_not_there_is_refused():
-    model = model_of([0], [above(36, False)])
+def test_a_tree_index_out_of_range_is_refused():
+    model = model_with_splits([0], [above(36, False)])
     for index in (-1, 1):
         with pytest.raises(ValueError, match=f"no tree {index}: this model has trees 0 to 0"):
             read_tree(model, index)

@@ -1,4 +1,4 @@
-"""ONNX models in onnxruntime against ours: equal in every bit, whatever the domain, the forest and the rows."""
+"""Exported models in onnxruntime: predictions are bit-identical for any domain, forest and rows."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Forest, Ledger, Numeric, merge
 from diprime.domain.codes import BUCKETS, MISSING, OTHER
-from diprime.model.forest import WORTH_LIMITS
+from diprime.model.forest import MIN_ROWS_TO_COMPARE_NUMBERS
 from diprime.model.masks import threshold_mask
 from diprime.output.onnx import onnx_inputs, to_onnx
 from tests.small_data import METHODS, TASKS, fit, make
@@ -28,7 +28,7 @@ def session(model):
 
 
 def assert_same(model, X, inputs=None):
-    """Compare the predictions of the exported model with ours."""
+    """Compare the predictions of the exported model with those of the estimator, bit by bit."""
     outputs = session(model).run(None, onnx_inputs(model, X) if inputs is None else inputs)
     if hasattr(model, "classes_"):
         label, probabilities = outputs
@@ -72,7 +72,7 @@ targets = st.one_of(
 
 
 def values_of(feature):
-    """Return a strategy of what a column may hold: values at, beside and far from what the domain names."""
+    """Return a strategy of the values of a column: at, next to and far from those that the domain names."""
     if isinstance(feature, Numeric):
         edges = feature.thresholds
         near = np.unique(np.concatenate([edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)])).tolist()
@@ -84,7 +84,7 @@ def values_of(feature):
 
 @st.composite
 def random_models(draw, domain):
-    """Return a model with a forest of any trees: a fit on one row, whose forest is then replaced."""
+    """Draw a model with random trees: a fit to one row, whose forest is replaced."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     depths = np.array(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
     n_splits, n_leaves = ((1 << depths) - 1).sum(), (1 << depths).sum()
@@ -99,13 +99,13 @@ def random_models(draw, domain):
         else:
             masks[split] = threshold_mask(rng.integers(0, domain.n_codes[j], 1), rng.integers(0, 2, 1) > 0)[0]
     row = [[1.0 if isinstance(f, Numeric) else f.levels[0] for f in domain.features.values()]]
-    of_classes = isinstance(domain.target, Categorical)
-    kind = DiPriMeClassifier if of_classes else DiPriMeRegressor
-    model = kind(1, domain, max_depth=1, n_estimators=1, n_jobs=1).fit(
-        row, [domain.target.levels[0] if of_classes else 0]
+    is_classification = isinstance(domain.target, Categorical)
+    estimator = DiPriMeClassifier if is_classification else DiPriMeRegressor
+    model = estimator(1, domain, max_depth=1, n_estimators=1, n_jobs=1).fit(
+        row, [domain.target.levels[0] if is_classification else 0]
     )
     n_outputs = model.forest_.values.shape[1]
-    values = rng.dirichlet(np.ones(n_outputs), n_leaves) if of_classes else rng.uniform(-5, 7, (n_leaves, 1))
+    values = rng.dirichlet(np.ones(n_outputs), n_leaves) if is_classification else rng.uniform(-5, 7, (n_leaves, 1))
     if draw(st.booleans()):
         values = values.round(1)  # ties
     model.forest_ = Forest(depths, chosen, masks, values, rng.normal(5, 5, n_leaves))
@@ -114,7 +114,7 @@ def random_models(draw, domain):
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_any_forest_predicts_the_same(data):
+def test_any_forest_predicts_the_same_after_export(data):
     listed = data.draw(st.lists(features, min_size=1, max_size=4))
     domain = Domain({f"feature {i}": f for i, f in enumerate(listed)}, data.draw(targets))
     model = data.draw(random_models(domain))
@@ -126,7 +126,7 @@ def test_any_forest_predicts_the_same(data):
 
 @settings(max_examples=20, deadline=None)
 @given(st.data(), st.sampled_from([np.float32, np.float64]))
-def test_a_matrix_of_numbers_is_fed_as_it_is(data, dtype):
+def test_a_matrix_of_numbers_can_be_passed_directly(data, dtype):
     listed = data.draw(st.lists(numerics(), min_size=1, max_size=4))
     domain = Domain({f"feature {i}": f for i, f in enumerate(listed)}, data.draw(targets))
     model = data.draw(random_models(domain))
@@ -155,7 +155,7 @@ def test_merged_forests_of_different_depths_export():
     assert_same(merge(models), X)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, WORTH_LIMITS])
+@pytest.mark.parametrize("n", [0, 1, 2, MIN_ROWS_TO_COMPARE_NUMBERS])
 def test_any_number_of_rows_is_predicted(n):
     rng = np.random.default_rng(0)
     domain = Domain({"a": Numeric(0, 1), "b": Numeric(1, 9, scale="log")}, Numeric(0, 10))
@@ -168,7 +168,7 @@ def test_any_number_of_rows_is_predicted(n):
 def test_frames_of_categories_export():
     rng = np.random.default_rng(0)
     n = 500
-    cities = [f"city {i}" for i in range(700)]  # more than there are codes: they share
+    cities = [f"city {i}" for i in range(700)]  # more than there are codes, so they share codes
     frame = pd.DataFrame(
         {
             "city": pd.Categorical(rng.choice([*cities, None], n), cities),
@@ -196,7 +196,7 @@ def test_frames_of_categories_export():
     assert json.loads(metadata["diprime.texts"]) == ["city", "note"]
     assert json.loads(metadata["diprime.missing_texts"]) == ["", "missing 0"]
     assert Ledger.from_json(metadata["diprime.privacy"]) == model.privacy_
-    # Fed by hand, as another language would.
+    # Inputs made without onnx_inputs, as in another language.
     plain = frame.astype({"city": object})
     table = {
         "numbers": np.column_stack([frame["age"], frame["year"].astype("float64")]),
@@ -205,7 +205,7 @@ def test_frames_of_categories_export():
     assert_same(model, frame, table)
 
 
-def test_a_shared_code_stands_for_all_its_levels():
+def test_levels_that_share_a_code_predict_the_same():
     domain = Domain({"a": Categorical([str(i) for i in range(600)])}, Categorical(["x", "y"]))
     model = DiPriMeClassifier(1, domain, n_estimators=1, max_depth=8).fit([["1"]], ["x"])
     label, probabilities = session(model).run(
@@ -215,7 +215,7 @@ def test_a_shared_code_stands_for_all_its_levels():
     assert (probabilities == probabilities[0]).all()
 
 
-# -- what cannot be exported -------------------------------------------------------------------------------------------
+# -- models that cannot be exported ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("levels", [["a", 1], [b"a", b"b"], [(1, 2)], [2**53], [1e300], ["half \ud800"]])
@@ -244,7 +244,7 @@ def test_wrong_columns_are_refused_as_by_predict():
         onnx_inputs(model, X.astype(str))
 
 
-def test_a_missing_package_is_named(monkeypatch):
+def test_the_error_names_a_missing_package(monkeypatch):
     model = fit("regression", *make("regression", 50), max_depth=1)
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"pip install 'diprime\[onnx\]'"):

@@ -1,4 +1,4 @@
-"""Plots: what is drawn, from the artists on the axes."""
+"""Plots: the artists on the axes show the numbers of the model."""
 
 import math
 import sys
@@ -21,7 +21,7 @@ def pyplot():
 
     yield pyplot
     for number in pyplot.get_fignums():
-        pyplot.figure(number).canvas.draw()  # whatever cannot be drawn fails here
+        pyplot.figure(number).canvas.draw()  # errors in drawing appear here
     pyplot.close("all")
 
 
@@ -36,7 +36,7 @@ def texts(ax):
 
 @pytest.mark.parametrize("plot", [plot_budget, plot_importances, plot_tree])
 @pytest.mark.parametrize("task", TASKS)
-def test_given_axes_are_drawn_on_and_returned(models, task, plot, pyplot):
+def test_given_axes_are_used_and_returned(models, task, plot, pyplot):
     _, ax = pyplot.subplots()
     assert plot(models[task], ax=ax) is ax
     assert len(pyplot.get_fignums()) == 1
@@ -44,9 +44,9 @@ def test_given_axes_are_drawn_on_and_returned(models, task, plot, pyplot):
     assert len(pyplot.get_fignums()) == 2
 
 
-def test_the_bar_of_the_budget_adds_up(models):
+def test_the_segments_of_the_budget_add_up_to_epsilon(models):
     ax = plot_budget(models["regression"])
-    groups = list(dict.fromkeys(charge.group for charge in models["regression"].privacy_.charges))
+    groups = list(dict.fromkeys(charge.kind for charge in models["regression"].privacy_.charges))
     assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(2)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == groups
     assert ax.get_title() == "Privacy budget: ε = 2"
@@ -63,7 +63,7 @@ def test_merged_fits_have_a_bar_each(models):
 
 
 @pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-def test_what_is_not_private_is_titled_in_red():
+def test_a_model_that_is_not_private_has_a_red_title():
     X, y = make("regression", 100)
     ax = plot_budget(fit("regression", X, y, accounting="paper", max_depth=1))
     assert ax.title.get_color() == "firebrick"
@@ -73,7 +73,7 @@ def test_what_is_not_private_is_titled_in_red():
     assert texts(ax) == ["no noise, no budget"]
 
 
-def test_importances_are_drawn_from_the_largest(models):
+def test_importances_are_sorted(models):
     model = models["classification"]
     ax = plot_importances(model, most=3)
     widths = [bar.get_width() for bar in ax.patches]
@@ -82,7 +82,7 @@ def test_importances_are_drawn_from_the_largest(models):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_nodes_carry_conditions_estimates_and_noise(models, task):
+def test_nodes_show_conditions_estimates_and_noise(models, task):
     ax = plot_tree(models[task], 1, max_depth=2)
     tree = read_tree(models[task], 1)
     assert len(ax.texts) == 7
@@ -95,14 +95,14 @@ def test_nodes_carry_conditions_estimates_and_noise(models, task):
             assert lines[0].rstrip("…") in tree.conditions[node]
 
 
-def test_dollars_are_not_formulas():
+def test_dollar_signs_do_not_start_formulas():
     domain = Domain({"$pay$ \\frac{": Categorical(["$_$", "b"])}, Categorical(["$^$", "y"]))
     model = DiPriMeClassifier(10, domain, max_depth=1).fit([["b"], ["$_$"]], ["y", "$^$"])
     plot_tree(model)
     plot_importances(model)
 
 
-def test_scores_are_drawn_as_means_with_their_spread():
+def test_scores_are_plotted_as_mean_and_standard_deviation():
     ax = plot_privacy_utility({10: 0.8, 0.1: [0.5, 0.7], math.inf: [0.9, 0.92]}, label="ours", metric="accuracy")
     data, infinite = ax.lines[0], ax.lines[-1]
     assert data.get_xdata().tolist() == [0.1, 10]
@@ -114,7 +114,7 @@ def test_scores_are_drawn_as_means_with_their_spread():
         plot_privacy_utility({math.inf: 1})
 
 
-def test_a_missing_package_is_named(models, monkeypatch):
+def test_the_error_names_a_missing_package(models, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'diprime\[plot\]'"):
         plot_tree(models["regression"])

@@ -1,4 +1,4 @@
-"""The report: what it says, that it says nothing else, and that it works in a browser."""
+"""The report: its content, its safety against hostile names, and its behaviour in a browser."""
 
 import json
 import math
@@ -13,6 +13,8 @@ import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, merge
 from diprime.model.tree_view import read_tree
 from diprime.output.report import sections
+from diprime.output.report.page import _asset
+from diprime.privacy.measures import PureEpsilon
 from diprime.report import render
 from tests.browser import Browser
 from tests.small_data import DOMAINS, TASKS, fit, make
@@ -21,7 +23,7 @@ HOSTILE = ("</script><script>document.title = 'hacked'</script>", "\"'><img src=
 
 
 class Page(HTMLParser):
-    """The tags and texts of a page, the content of its scripts apart."""
+    """The tags, texts and scripts of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -61,11 +63,11 @@ def hostile_model():
     return DiPriMeClassifier(5, domain, max_depth=3).fit(X, X[:, 1])
 
 
-# -- what it says ------------------------------------------------------------------------------------------------------
+# -- content -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_ledger_is_all_there(models, task):
+def test_the_page_shows_the_whole_ledger(models, task):
     page = Page(render(models[task]))
     for charge in models[task].privacy_.charges:
         assert charge.what in page.text
@@ -87,7 +89,7 @@ def test_the_ledger_is_all_there(models, task):
         ({"epsilon": math.inf}, "epsilon is infinite"),
     ],
 )
-def test_a_waiver_is_said_in_red_and_takes_the_promise_away(parameters, reason):
+def test_a_waiver_makes_the_page_say_not_private(parameters, reason):
     X, y = make("regression", 300)
     page = Page(render(fit("regression", X, y, **parameters)))
     assert ("header", {"class": "bad"}) in page.tags
@@ -98,10 +100,11 @@ def test_a_waiver_is_said_in_red_and_takes_the_promise_away(parameters, reason):
     assert ("What was read from the data" in page.text) == (parameters.get("domain") == "infer")
 
 
-def test_what_a_published_method_truly_costs_is_said():
+def test_strict_costs_of_published_methods_are_shown():
     ledger = diprime.Ledger(1, "paper")
-    ledger.charge(diprime.Charge("splits", "as published", "none", Fraction(1), strict_epsilon=Fraction(3)))
-    shown = " ".join(" ".join(part.itertext()) for part in sections._one_ledger(ledger, "a fit"))
+    published, true = PureEpsilon(Fraction(1)), PureEpsilon(Fraction(3))
+    ledger.pay(diprime.Charge("splits", "as published", "none", published, strict_measure=true))
+    shown = " ".join(" ".join(part.itertext()) for part in sections._ledger_elements(ledger, "a fit"))
     assert "Strict accounting: splits cost epsilon = 3." in shown
 
 
@@ -114,11 +117,11 @@ def test_every_ledger_of_a_merged_model_is_shown():
     assert "Model 2 of 2" in page.text
     for ledger in merged.privacy_.merged:
         cost = float(ledger.charges[-1].total)
-        assert page.text.count(f"leaf sums: ε = {cost:.6g},") == 2  # at the bar and in its legend
+        assert page.text.count(f"leaf sums: ε = {cost:.6g},") == 2  # in the bar and in its legend
 
 
 @pytest.mark.parametrize("epsilon", [0.001, 10, 30, 1e6])
-def test_every_epsilon_has_its_words(epsilon):
+def test_any_epsilon_is_written_readably(epsilon):
     X, y = make("classification", 300)
     page = Page(render(fit("classification", X, y, epsilon=epsilon, max_depth=2)))
     assert ("This is a weak promise" in page.text) == (epsilon > 1)
@@ -127,7 +130,7 @@ def test_every_epsilon_has_its_words(epsilon):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_nodes_are_those_of_the_forest(models, task):
+def test_the_leaves_are_those_of_the_forest(models, task):
     model = models[task]
     (tree,) = Page(render(model)).forest["trees"]
     depth = int(model.forest_.depths[0])
@@ -137,7 +140,7 @@ def test_the_nodes_are_those_of_the_forest(models, task):
     assert len(tree["countNoise"]) == depth + 1
 
 
-def test_it_holds_released_numbers_only(models):
+def test_the_page_depends_on_released_numbers_only(models):
     for model in models.values():
         bare = type(model)(**model.get_params(deep=False))
         for name in ("domain_", "privacy_", "forest_", "classes_"):
@@ -146,7 +149,7 @@ def test_it_holds_released_numbers_only(models):
         assert render(bare) == render(model)
 
 
-def test_a_forest_too_large_for_a_page_is_drawn_in_part(models, monkeypatch):
+def test_a_large_forest_is_shown_in_part(models, monkeypatch):
     model = fit("classification", *make("classification", 500), n_estimators=5, max_depth=4)
     monkeypatch.setattr(sections, "MAX_NODES", 70)
     monkeypatch.setattr(sections, "MAX_DRAWN_DEPTH", 3)
@@ -167,10 +170,10 @@ def test_many_features_are_all_listed():
     assert all(f"feature {i} " in page.text for i in range(40))
 
 
-# -- what it must not do -----------------------------------------------------------------------------------------------
+# -- safety ------------------------------------------------------------------------------------------------------------
 
 
-def test_names_and_levels_are_text_whatever_they_hold():
+def test_hostile_names_and_levels_stay_text():
     text = render(hostile_model())
     text.encode("utf-8")
     page = Page(text)
@@ -181,12 +184,12 @@ def test_names_and_levels_are_text_whatever_they_hold():
     assert page.forest["classes"][:2] == sorted(HOSTILE)
 
 
-def test_nothing_in_it_points_elsewhere(models):
+def test_the_page_refers_to_nothing_outside(models):
     for tag, attributes in Page(render(models["classification"])).tags:
         for name in ("src", "href", "action", "xlink:href"):
             assert attributes.get(name, "data:,") == "data:,", tag
     for asset in ("style.css", "explore.js"):
-        assert not re.search(r"url\(|@import|fetch\(|XMLHttp|https?:", diprime.report.page._asset(asset))
+        assert not re.search(r"url\(|@import|fetch\(|XMLHttp|https?:", _asset(asset))
 
 
 def test_an_unfitted_model_has_no_report():
@@ -209,39 +212,42 @@ def browser(tmp_path_factory):
     started.driver.quit()
 
 
-def written(tmp_path, model):
+def write_report(tmp_path, model):
     path = tmp_path / "report.html"
     path.write_text(render(model), encoding="utf-8")
     return path
 
 
-def nodes(browser):
+def visible_nodes(browser):
     return browser.run("return visible().map((item) => Number(item.dataset.node))")
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_it_loads_without_errors_and_fetches_nothing(browser, tmp_path, models, task):
-    path = written(tmp_path, models[task])
+def test_the_page_loads_without_errors_or_requests(browser, tmp_path, models, task):
+    path = write_report(tmp_path, models[task])
     for scheme in ("light", "dark"):
         browser.open(path, scheme)
-        assert nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
+        assert visible_nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
         assert browser.errors() == []
         assert browser.requests() == [path.as_uri()]
 
 
-def test_its_policy_stops_what_gets_in_all_the_same(browser, tmp_path, models):
-    intruders = "<script>document.title = 'hacked'</script><img src='http://127.0.0.1:9/x.png'>"
-    page = render(models["regression"]).replace("</body>", intruders + "</body>")
+def test_the_content_security_policy_blocks_injected_elements(browser, tmp_path, models):
+    injected = "<script>document.title = 'hacked'</script><img src='http://127.0.0.1:9/x.png'>"
+    html = render(models["regression"]).replace("</body>", injected + "</body>")
     path = tmp_path / "report.html"
-    path.write_text(page, encoding="utf-8")
+    path.write_text(html, encoding="utf-8")
     browser.open(path)
     assert browser.driver.title == "Privacy report of a DiPriMeRegressor"
     assert [("blocked" in error) for error in browser.errors()] == [True, True]
-    assert browser.requests() == [path.as_uri(), "http://127.0.0.1:9/x.png"]  # blocked, but no request goes unnoticed
+    assert browser.requests() == [
+        path.as_uri(),
+        "http://127.0.0.1:9/x.png",
+    ]  # the attempt is logged, though it is blocked
 
 
-def test_hostile_names_are_shown_as_they_are(browser, tmp_path):
-    browser.open(written(tmp_path, hostile_model()))
+def test_hostile_names_are_displayed_as_text(browser, tmp_path):
+    browser.open(write_report(tmp_path, hostile_model()))
     browser.run("document.getElementById('open-all').click()")
     assert browser.driver.title == "Privacy report of a DiPriMeClassifier"
     assert browser.errors() == []
@@ -249,26 +255,26 @@ def test_hostile_names_are_shown_as_they_are(browser, tmp_path):
     assert browser.run("return document.images.length") == 0
 
 
-def test_nodes_open_and_close_by_clicking(browser, tmp_path, models):
-    browser.open(written(tmp_path, models["classification"]))
+def test_clicking_opens_and_closes_nodes(browser, tmp_path, models):
+    browser.open(write_report(tmp_path, models["classification"]))
     box = browser.driver.find_element("css selector", '[data-node="4"] > .node')
     box.click()
-    assert nodes(browser) == [0, 1, 3, 4, 9, 10, 2, 5, 6]
+    assert visible_nodes(browser) == [0, 1, 3, 4, 9, 10, 2, 5, 6]
     details = browser.driver.find_element("id", "node-details").text
     tree = Page(render(models["classification"])).forest["trees"][0]
     assert tree["conditions"][1] in details
     assert tree["conditions"][4] in details
     assert "%" in details
     box.click()
-    assert nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
+    assert visible_nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
     browser.driver.find_element("css selector", f"{ROOT} > .node").click()
-    assert nodes(browser) == [0]
+    assert visible_nodes(browser) == [0]
 
 
-def test_the_keyboard_is_enough(browser, tmp_path, models):
+def test_the_keyboard_suffices_to_explore_a_tree(browser, tmp_path, models):
     from selenium.webdriver.common.keys import Keys
 
-    browser.open(written(tmp_path, models["regression"]))
+    browser.open(write_report(tmp_path, models["regression"]))
     browser.run("document.getElementById('close-all').focus()")
 
     def focused(*keys):
@@ -279,28 +285,28 @@ def test_the_keyboard_is_enough(browser, tmp_path, models):
     assert focused(Keys.ARROW_RIGHT) == 1
     assert focused(Keys.ARROW_DOWN, Keys.ARROW_DOWN) == 4
     assert focused(Keys.ENTER) == 4
-    assert nodes(browser) == [0, 1, 3, 4, 9, 10, 2, 5, 6]
+    assert visible_nodes(browser) == [0, 1, 3, 4, 9, 10, 2, 5, 6]
     assert focused(Keys.ARROW_RIGHT) == 9
     assert focused(Keys.ARROW_LEFT) == 4
     assert focused(Keys.ARROW_LEFT) == 4  # closes it
-    assert nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
+    assert visible_nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
     assert focused(Keys.SPACE, Keys.END) == 6
     assert focused(Keys.ARROW_UP, Keys.ARROW_UP) == 2
     assert focused(Keys.HOME) == 0
     assert browser.run("return document.querySelectorAll('[role=treeitem][tabindex=\"0\"]').length") == 1
 
 
-def test_trees_are_chosen_and_opened_as_a_whole(browser, tmp_path):
+def test_a_tree_can_be_chosen_and_fully_opened(browser, tmp_path):
     X, y = make("classification", 4000)
     model = fit("classification", X, y, n_estimators=3, max_depth=9)
-    browser.open(written(tmp_path, model))
-    assert browser.run("return document.querySelectorAll('.node').length") == 7  # the others are made when opened
+    browser.open(write_report(tmp_path, model))
+    assert browser.run("return document.querySelectorAll('.node').length") == 7  # the others are created when opened
     browser.run("picker.selectedIndex = 2; picker.dispatchEvent(new Event('change'))")
     assert browser.run("return tree === forest.trees[2]")
     browser.run("document.getElementById('open-all').click()")
     features = read_tree(model, 2).features
 
-    def splits(node):  # itself, or further below where it hands all its records on
+    def splits(node):  # the node itself, or a descendant that gets all its records
         return 2 * node + 2 < len(features) and (
             features[node] is not None or splits(2 * node + 1) or splits(2 * node + 2)
         )
@@ -308,17 +314,17 @@ def test_trees_are_chosen_and_opened_as_a_whole(browser, tmp_path):
     def below(node):
         return [node, *below(2 * node + 1), *below(2 * node + 2)] if splits(node) else [node]
 
-    assert nodes(browser) == below(0)
+    assert visible_nodes(browser) == below(0)
     browser.run("document.getElementById('close-all').click()")
-    assert len(nodes(browser)) == 7
+    assert len(visible_nodes(browser)) == 7
 
 
 def test_a_node_that_splits_nothing_can_still_be_opened(browser, tmp_path):
     model = fit("classification", *make("classification", 500), n_estimators=1, max_depth=3)
-    model.forest_.masks[1] = 0  # the left child of the root hands all its records on to its own left child
+    model.forest_.masks[1] = 0  # the left child of the root sends all its records to its own left child
     model.forest_.features[1] = 0
-    browser.open(written(tmp_path, model))
-    assert nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
+    browser.open(write_report(tmp_path, model))
+    assert visible_nodes(browser) == [0, 1, 3, 4, 2, 5, 6]
     boxes = {
         node: browser.run(f"return canvas.querySelector('[data-node=\"{node}\"] > .node').innerText") for node in (1, 3)
     }
@@ -326,8 +332,8 @@ def test_a_node_that_splits_nothing_can_still_be_opened(browser, tmp_path):
     assert boxes[3].startswith("every record")
 
 
-def test_it_suits_screens_and_paper(browser, tmp_path, models):
-    path = written(tmp_path, models["classification"])
+def test_the_page_adapts_to_screen_width_and_print(browser, tmp_path, models):
+    path = write_report(tmp_path, models["classification"])
     background = "return getComputedStyle(document.body).backgroundColor"
     browser.open(path, "dark")
     dark = browser.run(background)

@@ -30,6 +30,7 @@ from diprime.privacy.mechanisms.laplace import laplace_variance
 from diprime.privacy.mechanisms.selection import exponential_pmf
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
+from tests.docstrings import read_defaults, read_sections
 from tests.guarantees.leaks import Secrets, leaks
 from tests.small_data import DOMAINS, make
 
@@ -73,11 +74,13 @@ def test_scikit_learn_checks_with_default_parameters(estimator, accounting):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_the_documentation_names_every_parameter(estimator):
-    text = inspect.getdoc(estimator)
-    sections = dict(zip(*[iter(re.split(r"\n?^(\w+)\n-+$\n", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
-    documented = re.findall(r"^(\w+) : ", sections["Parameters"], flags=re.MULTILINE)
-    assert documented == list(inspect.signature(estimator).parameters)
-    documented = set(re.findall(r"^(\w+_) : ", sections["Attributes"], flags=re.MULTILINE))
+    documented = read_defaults(estimator)
+    arguments = inspect.signature(estimator).parameters
+    assert list(documented) == list(arguments)
+    assert documented.pop("domain") is None  # it must be given
+    for name, default in documented.items():
+        assert default.replace('"', "'") == repr(arguments[name].default), name
+    documented = set(re.findall(r"^(\w+_) : ", read_sections(estimator)["Attributes"], flags=re.MULTILINE))
     fitted = {name for name in vars(fit(estimator)) if name.endswith("_")}
     assert fitted == documented - {"feature_names_in_"}
 
@@ -263,7 +266,7 @@ def test_trees_that_were_not_paid_for_are_not_grown():
     for _ in range(2):
         grow(records, np.array([2, 2]), recipe, receipts, RandomSource(0))
     assert (receipts.sums.unused, receipts.splits.unused) == (0, 0)
-    with pytest.raises(UnpaidReleaseError, match="sums of nodes were paid for 4 times"):
+    with pytest.raises(UnpaidReleaseError, match="sums of nodes: 0 of 4 paid releases are left"):
         grow(records, np.array([2, 2]), recipe, receipts, RandomSource(0))
 
 

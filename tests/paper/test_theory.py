@@ -1,4 +1,4 @@
-"""The theorems of the paper: bounds hold, exactly or by simulation, or are refuted here."""
+"""The theorems of the paper: each bound is checked, exactly or by simulation, or refuted by a counter-example."""
 
 import math
 from fractions import Fraction
@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, PrivacyWarning
 from diprime.domain.target_layout import TargetLayout
 from diprime.paper import theory
+from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.mechanisms.selection import exponential_pmf, permute_and_flip_pmf
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
-from diprime.training.leaves import plain_means, release
+from diprime.training.leaves import leaf_charge, release_leaves
+from diprime.training.policy import STRICT
 from tests.goodness import fits
+from tests.paid import pay
 
 EPSILONS = st.floats(0.01, 5)
 
@@ -29,7 +32,7 @@ def sse_of_split(y, k):
 
 
 def correct_of_split(y, k):
-    """Return how many rows are in the majority of their child."""
+    """Return how many rows belong to the majority class of their child."""
     return sum(max(np.count_nonzero(part == 0), np.count_nonzero(part == 1)) for part in (y[:k], y[k:]))
 
 
@@ -38,17 +41,17 @@ def purity_of_split(y, k):
 
 
 def expected_accuracy(y, k, epsilon):
-    """Return the accuracy of a split's noisy leaves, exactly."""
-    right = 0.0
+    """Return the exact expected accuracy of a split with noisy leaves."""
+    correct = 0.0
     for part in (y[:k], y[k:]):
         margin = abs(2 * np.count_nonzero(part) - len(part))
-        right += (len(part) + margin) / 2 - margin * theory.flip_probability(margin, epsilon)
-    return right / len(y)
+        correct += (len(part) + margin) / 2 - margin * theory.flip_probability(margin, epsilon)
+    return correct / len(y)
 
 
 @st.composite
 def splits(draw, targets):
-    """Draw targets in the order of the feature, a split of them, and t, which its smaller child reaches."""
+    """Draw targets in the order of the feature, a split of them, and a t that the smaller child reaches."""
     y = np.array(draw(st.lists(targets, min_size=3, max_size=40)))
     k = draw(st.integers(1, len(y) - 1))
     t = draw(st.integers(1, min(k, len(y) - k)))
@@ -60,18 +63,18 @@ def splits(draw, targets):
 
 
 def noisy_sse_excess(y, k, epsilon):
-    """Return what the split and the paper's leaves cost in squared error, exactly."""
+    """Return the exact increase of the squared error by the split and the noise of the paper's leaves."""
     noise = sum(n * 2 * (2 / (n * epsilon)) ** 2 for n in (k, len(y) - k))
     return sse_of_split(y, k) + noise - sse_of_split(y, len(y) // 2)
 
 
 @given(splits(st.floats(-1, 1)), EPSILONS)
-def test_squared_error_rises_by_no_more_than_both_bounds(split, epsilon):
+def test_both_bounds_on_squared_error_hold(split, epsilon):
     y, k, t = split
     excess = noisy_sse_excess(y, k, epsilon)
-    ours = theory.sse_excess(len(y), t, epsilon, private_leaves=False)
-    assert excess <= ours * (1 + 1e-9)
-    assert ours <= theory.published_sse_excess(len(y), t, epsilon)
+    corrected = theory.sse_excess(len(y), t, epsilon, private_leaves=False)
+    assert excess <= corrected * (1 + 1e-9)
+    assert corrected <= theory.published_sse_excess(len(y), t, epsilon)
 
 
 @pytest.mark.parametrize("n", [10, 11, 100, 101])
@@ -82,7 +85,7 @@ def test_bound_on_squared_error_is_attained(n):
 
 
 def test_published_bound_on_squared_error_exceeds_any_squared_error():
-    """No split has an SSE above N·B², so a bound above it, for the split alone, says nothing."""
+    """No split has an SSE above N·B², so a bound above it, even without noise, is trivial."""
     for t in range(1, 375):
         assert theory.published_sse_excess(1000, t, epsilon=math.inf) > 1000
     assert theory.published_sse_excess(1000, 375, epsilon=math.inf) == 1000
@@ -93,7 +96,7 @@ def test_bounds_on_squared_error_scale_with_the_target():
         assert bound(100, 20, 0.5, 3.0) == pytest.approx(9 * bound(100, 20, 0.5))
 
 
-def test_noise_on_the_mean_of_a_leaf_is_as_simulated():
+def test_the_error_of_noisy_means_agrees_with_a_simulation():
     rng = np.random.default_rng(0)
     n, epsilon = 30, 0.4
     y = rng.uniform(-1, 1, n)
@@ -103,7 +106,7 @@ def test_noise_on_the_mean_of_a_leaf_is_as_simulated():
 
 
 def test_noise_scaled_by_the_true_count_is_not_private():
-    """Two leaves that differ by one row, and a released mean whose probabilities differ by more than any e^epsilon."""
+    """Two leaves differ by one row, and the privacy loss of the released mean is unbounded."""
     epsilon = 1.0
 
     def log_density(mean, n):
@@ -117,20 +120,21 @@ def test_noise_scaled_by_the_true_count_is_not_private():
 
 
 def simulated_leaf_sse(y, epsilon, n_draws=5000):
-    """Return the mean squared error, summed over the rows, of leaves as the library releases them."""
+    """Return the expected SSE of a leaf as the library releases it, by simulation."""
     layout = TargetLayout.of_number(4096)
     high = np.round((y + 1) / 2 * layout.units).astype(np.int64)
     sums = np.array([len(y) * layout.units - high.sum(), high.sum()])
     sums = np.tile(sums, (n_draws, 1, 1))
-    leaves = release(sums, layout, layout.whole, Fraction(str(epsilon)), RandomSource(1), exact_counts=False)
-    predictions = 2 * plain_means(leaves)[:, :, 1] - 1
+    receipt = pay(leaf_charge(layout, Fraction(str(epsilon)), 1, "", STRICT))
+    leaves = release_leaves(sums, layout, layout.whole_range, receipt, STRICT, RandomSource(1))
+    predictions = 2 * PUBLISHED.leaf_means(leaves, layout)[:, :, 1] - 1
     return np.mean(np.sum((y - predictions) ** 2, axis=1))
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 @pytest.mark.parametrize("kind", ["steps", "even", "low"])
 def test_squared_error_of_private_leaves_is_within_its_bound(epsilon, kind):
-    """Sums with discrete noise, clamped: the library's own leaves, on targets that lose much, some and nothing."""
+    """The library's own leaves, with targets for which the split costs much, little or nothing."""
     n = 60
     i = np.arange(n)
     y = {"steps": np.where(i < n // 2, -1.0, 1.0), "even": np.linspace(-1, 1, n), "low": np.full(n, -1.0)}[kind]
@@ -143,7 +147,7 @@ def test_squared_error_of_private_leaves_is_within_its_bound(epsilon, kind):
 
 
 @given(splits(st.integers(0, 1)), EPSILONS)
-def test_accuracy_falls_by_no_more_than_the_corrected_bound(split, epsilon):
+def test_corrected_bound_on_accuracy_holds(split, epsilon):
     y, k, t = split
     loss = correct_of_split(y, len(y) // 2) / len(y) - expected_accuracy(y, k, epsilon)
     assert loss <= theory.accuracy_loss(len(y), t, epsilon) + 1e-12
@@ -151,14 +155,14 @@ def test_accuracy_falls_by_no_more_than_the_corrected_bound(split, epsilon):
 
 
 @pytest.mark.parametrize("n", [10, 11, 100, 101])
-def test_what_the_split_costs_in_the_corrected_bound_is_attained(n):
+def test_the_cost_of_the_split_in_the_corrected_bound_is_attained(n):
     y = (np.arange(n) >= n // 2).astype(int)
     for t in range(1, (n + 1) // 2):
         assert 1 - correct_of_split(y, n - t) / n == pytest.approx(theory.accuracy_loss(n, t, epsilon=1e6))
 
 
 def test_published_bound_on_accuracy_does_not_hold():
-    """The counter-example: perfect at the median, no noise to speak of in the leaves, and yet 39 % are lost."""
+    """A counter-example: the median split is perfect, the noise is negligible, and the loss is 39 %."""
     y = np.repeat([0, 1], 50)
     k, t, epsilon = 11, 10, 10.0
     loss = correct_of_split(y, 50) / 100 - expected_accuracy(y, k, epsilon)
@@ -169,14 +173,14 @@ def test_published_bound_on_accuracy_does_not_hold():
 
 @given(splits(st.integers(0, 1)), EPSILONS)
 def test_published_bound_on_accuracy_holds_against_the_same_split(split, epsilon):
-    """What its proof proves: noisy leaves beside exact leaves of one and the same split."""
+    """This is what its proof shows: noisy leaves are compared with exact leaves of the same split."""
     y, k, t = split
     loss = correct_of_split(y, k) / len(y) - expected_accuracy(y, k, epsilon)
     assert loss <= theory.published_accuracy_loss(t, epsilon, purity_of_split(y, k)) + 1e-12
 
 
 @pytest.mark.parametrize(("few", "many"), [(0, 1), (0, 5), (3, 4), (20, 22)])
-def test_flips_of_a_leaf_are_as_simulated(few, many):
+def test_the_flip_probability_agrees_with_a_simulation(few, many):
     rng = np.random.default_rng(0)
     epsilon, draws = 0.5, 400_000
     a, b = (np.maximum(0, n + rng.laplace(0, 1 / epsilon, draws)) for n in (few, many))
@@ -201,7 +205,7 @@ def imbalance(probabilities, t):
 
 
 def core_of(values, t):
-    """Return the length that the rows in the middle cover, all but t on each side."""
+    """Return the length of the interval that all rows but t on each side span."""
     return values[len(values) - t - 1] - values[t]
 
 
@@ -217,12 +221,12 @@ def test_occupancy_is_within_its_bounds_and_above_random(values, epsilon, data):
     assert exact <= at_random + 1e-12
     assert 1 - exact >= theory.occupancy(100, core, epsilon) - 1e-12
     assert 1 - exact >= theory.occupancy(100, core, epsilon, inner=inner, rows_between=s - t) - 1e-12
-    for further in ({}, {"inner": inner, "rows_between": s - t}):
-        assert exact <= theory.against_random(100, core, epsilon, **further) * at_random + 1e-12
+    for refined in ({}, {"inner": inner, "rows_between": s - t}):
+        assert exact <= theory.against_random(100, core, epsilon, **refined) * at_random + 1e-12
 
 
 def test_published_occupancy_is_attained_in_the_limit():
-    """All rows but one at the ends of their parts: all of the middle is but one row better than the edge."""
+    """All thresholds in the middle are only one row better than those outside."""
     n, t, epsilon = 20, 5, 0.3
     values = np.concatenate([np.zeros(t), [0.4], np.full(n - t - 1, 0.7)])
     values[n - t :] = 1.0
@@ -230,7 +234,7 @@ def test_published_occupancy_is_attained_in_the_limit():
     assert 1 - exact == pytest.approx(theory.occupancy(1, core_of(values, t), epsilon))
 
 
-def test_more_is_known_further_inside():
+def test_the_refined_bound_on_occupancy_is_much_larger():
     published = theory.occupancy(1, 0.5, 0.05)
     assert published < 0.52
     assert theory.occupancy(1, 0.5, 0.05, inner=0.25, rows_between=125) > 0.99
@@ -238,7 +242,7 @@ def test_more_is_known_further_inside():
 
 
 def root_splits(X, y, domain, method, n_trees, epsilon_split, **parameters):
-    """Return the numbers of rows that go left at the roots of many independent trees of the library."""
+    """Fit many independent trees of depth one, and return how many rows go left in each."""
     share = 0.5
     with pytest.warns(PrivacyWarning):
         model = DiPriMeClassifier(
@@ -249,14 +253,14 @@ def root_splits(X, y, domain, method, n_trees, epsilon_split, **parameters):
 
 
 @pytest.mark.parametrize("method", ["diprime", "random"])
-def test_splits_of_the_library_follow_the_exact_law(method):
-    """On the grid lengths are numbers of thresholds; cells as values, half a cell off the range, count them."""
+def test_splits_of_the_library_have_the_exact_distribution(method):
+    """On a grid, lengths are numbers of thresholds, so values are cells plus one half."""
     epsilon, n_trees = 0.05, 2000
     cells = np.sort(np.minimum(np.random.default_rng(0).exponential(40, 60).astype(int), 254))
     domain = Domain({"x": Numeric(0, 255)}, target=Categorical([0, 1]))
     left = root_splits(cells[:, None] + 0.5, cells % 2, domain, method, n_trees, epsilon)
-    law = theory.left_count_probabilities(cells + 0.5, 0.5, 254.5, epsilon if method == "diprime" else 0)
-    assert fits(np.bincount(left, minlength=61), law)
+    expected = theory.left_count_probabilities(cells + 0.5, 0.5, 254.5, epsilon if method == "diprime" else 0)
+    assert fits(np.bincount(left, minlength=61), expected)
     t = 15
     core = core_of(cells, t)
     more_than_t = np.mean(np.minimum(left, 60 - left) > t)
@@ -265,8 +269,8 @@ def test_splits_of_the_library_follow_the_exact_law(method):
 
 
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=8), st.fractions(Fraction(1, 20), 3))
-def test_both_mechanisms_of_the_library_are_above_random_exactly(cells, epsilon):
-    """Corollary 1 in fractions, for rounded weights and for permute-and-flip, with thresholds after cells 0 to 5."""
+def test_both_mechanisms_of_the_library_are_at_least_as_balanced_as_random(cells, epsilon):
+    """Corollary 1 in exact arithmetic, for rounded weights and permute-and-flip, with thresholds after cells 0 to 5."""
     left = [sum(cell <= threshold for cell in cells) for threshold in range(6)]
     costs = [abs(2 * k - len(cells)) for k in left]
     table = weight_table(epsilon, 2, len(costs))
@@ -277,27 +281,27 @@ def test_both_mechanisms_of_the_library_are_above_random_exactly(cells, epsilon)
 
 
 def test_score_of_categories_as_printed_prefers_imbalance():
-    """The paper scores a set C of categories by +||C| - |X without C||; the exponential mechanism seeks high scores."""
+    """The paper's score of a set C of categories is +||C| - |X without C||, but the mechanism prefers high scores."""
     counts, epsilon = (8, 1, 1), 1.0
     scores = np.array([abs(2 * count - sum(counts)) for count in counts])  # each category against the other two
     as_printed = np.exp(epsilon * scores / 2) / np.exp(epsilon * scores / 2).sum()
-    as_meant = np.exp(-epsilon * scores / 2) / np.exp(-epsilon * scores / 2).sum()
+    as_intended = np.exp(-epsilon * scores / 2) / np.exp(-epsilon * scores / 2).sum()
     unbalanced = scores == 8  # one row against nine
-    assert as_meant[unbalanced].sum() < 2 / 3 < as_printed[unbalanced].sum()
+    assert as_intended[unbalanced].sum() < 2 / 3 < as_printed[unbalanced].sum()
 
 
 def test_choosing_among_medians_can_be_less_balanced_than_random():
-    """Two features, one spread evenly, one that tells a tenth of the rows from the rest, and the target with it."""
+    """One feature is spread evenly. The other separates a tenth of the rows, which are one of the classes."""
     n = 200
-    told = (np.arange(n) % 10 == 0).astype(int)
-    X = np.column_stack([np.linspace(0, 1, n), told])
-    domain = Domain({"spread": Numeric(0, 1), "telling": Numeric(0, 1)}, target=Categorical([0, 1]))
+    target = (np.arange(n) % 10 == 0).astype(int)
+    X = np.column_stack([np.linspace(0, 1, n), target])
+    domain = Domain({"even": Numeric(0, 1), "informative": Numeric(0, 1)}, target=Categorical([0, 1]))
     unbalanced = {
-        method: np.mean([min(left, n - left) <= 20 for left in root_splits(X, told, domain, method, 500, 10.0, **k)])
+        method: np.mean([min(left, n - left) <= 20 for left in root_splits(X, target, domain, method, 500, 10.0, **k)])
         for method, k in {"diprime-exp": {"max_features": 2}, "diprime": {}, "random": {}}.items()
     }
     assert unbalanced["diprime-exp"] > 0.99
-    # A random split of the even feature, drawn half of the time, leaves a child 20 rows or fewer one time in five.
+    # Half of the random splits use the even feature, and a fifth of these leave a child with at most 20 rows.
     assert unbalanced["random"] == pytest.approx(0.6, abs=0.12)
     assert unbalanced["diprime"] == pytest.approx(0.5, abs=0.12)
 
@@ -327,7 +331,7 @@ def test_arguments_out_of_range_are_refused(call, message):
         call()
 
 
-def test_bounds_are_defined_at_their_ends():
+def test_bounds_are_defined_in_limiting_cases():
     assert theory.occupancy(1.0, 1.0, 0.0) == 1.0
     assert theory.occupancy(1.0, 1.0, 1.0, inner=0.0) == 1.0
     assert theory.occupancy(1.0, 0.5, 1e6, inner=0.0, rows_between=3) == 0.0

@@ -1,85 +1,27 @@
+"""The ledger: charges that add up exactly, a budget that is not exceeded, and a file that keeps all of it."""
+
+import contextlib
+import copy
 import json
 import math
-from decimal import Decimal
+import pickle
+import threading
+import time
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.privacy.ledger import Charge, Ledger
-from diprime.privacy.measures import exact_epsilon, share_of
+from diprime.privacy.ledger import Charge, Ledger, Receipt, UnpaidReleaseError
+from diprime.privacy.measures import PureEpsilon, exact_epsilon
+from tests import paid
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=100)
 
 
-def charge(epsilon, times=1, what="leaf sums", composition=""):
-    return Charge(what, "discrete Laplace", "L1 sensitivity 1", epsilon, times, composition)
-
-
-# Epsilon -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given_epsilon", "expected"),
-    [
-        (0.1, Fraction(1, 10)),
-        (0.3, Fraction(3, 10)),
-        (1e-9, Fraction(1, 10**9)),
-        (1e22, Fraction(10**22)),
-        (3, Fraction(3)),
-        (2.5, Fraction(5, 2)),
-        (Fraction(1, 3), Fraction(1, 3)),
-        (Fraction(10**40, 3), Fraction(10**40, 3)),
-        (Decimal("0.1"), Fraction(1, 10)),
-        (np.float64(0.1), Fraction(1, 10)),
-        (np.int64(4), Fraction(4)),
-        (5e-324, Fraction("5e-324")),
-        pytest.param(10**400, Fraction(10**400), id="10^400"),
-    ],
-)
-def test_epsilon_is_the_fraction_that_its_digits_say(given_epsilon, expected):
-    exact = exact_epsilon(given_epsilon)
-    assert exact == expected
-    assert isinstance(exact, Fraction)
-
-
-@given(st.floats(min_value=0, exclude_min=True, allow_infinity=False, allow_nan=False))
-@settings(deadline=None)
-def test_epsilon_reads_back_as_the_same_float(epsilon):
-    assert float(exact_epsilon(epsilon)) == epsilon
-
-
-@pytest.mark.parametrize("infinite", [math.inf, np.inf, np.float32("inf"), Decimal("Infinity")])
-def test_infinity_means_no_privacy(infinite):
-    assert exact_epsilon(infinite) == math.inf
-    assert not isinstance(exact_epsilon(infinite), Fraction)
-
-
-@pytest.mark.parametrize(
-    "bad", [0, 0.0, -0.0, -1, -math.inf, math.nan, Fraction(0), Fraction(-1, 2), np.float64("nan"), Decimal("NaN")]
-)
-def test_an_epsilon_that_is_not_positive_is_refused(bad):
-    with pytest.raises(ValueError, match="epsilon must be a positive number"):
-        exact_epsilon(bad)
-
-
-@pytest.mark.parametrize("bad", [True, False, np.True_, "1", b"1", None, [1.0], {}, 1j, object()])
-def test_an_epsilon_that_is_no_number_is_refused(bad):
-    with pytest.raises(TypeError, match="epsilon must be a positive number"):
-        exact_epsilon(bad)
-
-
-@given(positive, st.fractions(0, 1))
-@settings(deadline=None)
-def test_shares_are_exact(epsilon, share):
-    assert share_of(epsilon, share) + share_of(epsilon, 1 - share) == epsilon
-
-
-def test_shares_of_infinity():
-    assert share_of(math.inf, Fraction(1, 3)) == math.inf
-    assert share_of(math.inf, Fraction(0)) == 0
+def charge(epsilon, times=1, kind="leaf sums", composition=""):
+    return Charge(kind, "discrete Laplace", "L1 sensitivity 1", PureEpsilon(epsilon), times, composition)
 
 
 # Ledger --------------------------------------------------------------------------------------------------------------
@@ -88,14 +30,14 @@ def test_shares_of_infinity():
 def test_ten_tenths_are_one_and_no_more_fits():
     ledger = Ledger(exact_epsilon(1.0))
     for _ in range(10):
-        ledger.charge(charge(exact_epsilon(0.1)))
+        ledger.pay(charge(exact_epsilon(0.1)))
     assert ledger.total == 1
     assert isinstance(ledger.total, Fraction)
     with pytest.raises(ValueError, match="does not cover a thirteenth"):
-        ledger.charge(charge(Fraction(1, 10**30), what="a thirteenth"))
+        ledger.pay(charge(Fraction(1, 10**30), kind="a thirteenth"))
     assert len(ledger.charges) == 10
     assert ledger.total == 1
-    ledger.charge(charge(Fraction(1), times=0))
+    ledger.pay(charge(Fraction(1), times=0))
     assert ledger.total == 1
 
 
@@ -107,31 +49,31 @@ def test_a_charge_is_accepted_exactly_if_the_budget_covers_it(costs, budget):
         entry = charge(epsilon, times)
         assert entry.total == epsilon * times
         if spent + epsilon * times <= budget:
-            ledger.charge(entry)
+            ledger.pay(entry)
             spent += epsilon * times
         else:
             with pytest.raises(ValueError, match="does not cover"):
-                ledger.charge(entry)
+                ledger.pay(entry)
         assert ledger.total == spent <= budget
 
 
 def test_a_finite_budget_covers_no_infinite_charge_and_an_infinite_one_covers_all():
     with pytest.raises(ValueError, match="does not cover"):
-        Ledger(Fraction(10**9)).charge(charge(math.inf))
+        Ledger(Fraction(10**9)).pay(charge(math.inf))
     ledger = Ledger(math.inf)
-    ledger.charge(charge(math.inf, times=3))
-    ledger.charge(charge(Fraction(1)))
+    ledger.pay(charge(math.inf, times=3))
+    ledger.pay(charge(Fraction(1)))
     assert ledger.total == math.inf
     assert not ledger.is_private
     ledger = Ledger(math.inf)
-    ledger.charge(charge(math.inf, times=0))
+    ledger.pay(charge(math.inf, times=0))
     assert ledger.total == 0
 
 
 def test_what_takes_the_promise_away():
     def fresh(**how):
         ledger = Ledger(Fraction(1), **how)
-        ledger.charge(charge(Fraction(1)))
+        ledger.pay(charge(Fraction(1)))
         return ledger
 
     assert fresh().is_private
@@ -144,7 +86,18 @@ def test_what_takes_the_promise_away():
 
 
 texts = st.text(max_size=8)
-charges = st.builds(Charge, texts, texts, texts, positive | st.just(math.inf), st.integers(0, 9), texts)
+measures = st.builds(PureEpsilon, positive | st.sampled_from([Fraction(0), math.inf]))
+charges = st.builds(
+    Charge,
+    texts,
+    texts,
+    texts,
+    measures,
+    st.integers(0, 9),
+    texts,
+    st.none() | st.integers(0, 30),
+    st.none() | measures,
+)
 ledgers = st.builds(
     Ledger,
     positive | st.just(math.inf),
@@ -169,7 +122,7 @@ def test_a_ledger_comes_back_from_json_as_it_was(some):
 
 def test_json_is_plain_and_exact():
     ledger = Ledger(Fraction(1, 3))
-    ledger.charge(charge(Fraction(1, 7), times=2))
+    ledger.pay(charge(Fraction(1, 7), times=2))
     data = json.loads(ledger.to_json())
     assert data["epsilon"] == "1/3"
     assert data["total"] == "2/7"
@@ -181,8 +134,8 @@ def test_json_is_plain_and_exact():
 
 def test_disjoint_populations_cost_the_largest():
     small, large = Ledger(Fraction(1)), Ledger(Fraction(5))
-    small.charge(charge(Fraction(1)))
-    large.charge(charge(Fraction(5, 2)))
+    small.pay(charge(Fraction(1)))
+    large.pay(charge(Fraction(5, 2)))
     merged = Ledger.merge([small, large])
     assert merged.total == merged.epsilon == Fraction(5, 2)  # what was spent, not what was allowed
     assert merged.is_private
@@ -201,7 +154,7 @@ def test_merging_keeps_every_reason_against_privacy():
         Ledger(math.inf),
     )
     seeded.waive("the seed is known.")
-    infinite.charge(charge(math.inf))
+    infinite.pay(charge(math.inf))
     assert Ledger.merge([good, good]).is_private
     for bad in (seeded, paper, infinite):
         for order in ([good, bad], [bad, good]):
@@ -213,8 +166,8 @@ def test_merging_keeps_every_reason_against_privacy():
 
 def test_it_reads_as_a_table():
     ledger = Ledger(Fraction(2))
-    ledger.charge(charge(Fraction(1, 8), times=3, what="splits", composition="nodes hold disjoint records"))
-    ledger.charge(charge(Fraction(1, 4), what="leaf sums", composition="nodes hold disjoint records"))
+    ledger.pay(charge(Fraction(1, 8), times=3, kind="splits", composition="nodes hold disjoint records"))
+    ledger.pay(charge(Fraction(1, 4), kind="leaf sums", composition="nodes hold disjoint records"))
     text = str(ledger)
     lines = text.splitlines()
     assert lines[0] == "Privacy ledger: epsilon = 0.625 of 2, delta = 0"
@@ -242,14 +195,14 @@ def test_it_says_what_is_not_private():
 
 def test_infinity_is_printed_as_such():
     ledger = Ledger(math.inf)
-    ledger.charge(charge(math.inf))
+    ledger.pay(charge(math.inf))
     assert str(ledger).startswith("Privacy ledger: epsilon = inf of inf")
     assert "replaced: epsilon = inf." in str(ledger)
 
 
 def test_ledgers_do_not_share_their_lists():
     a, b = Ledger(Fraction(1)), Ledger(Fraction(1))
-    a.charge(charge(Fraction(1)))
+    a.pay(charge(Fraction(1)))
     a.waive("x")
     assert b.charges == []
     assert b.waivers == []
@@ -260,8 +213,9 @@ def test_ledgers_do_not_share_their_lists():
 
 def test_a_charge_may_say_what_its_release_truly_costs():
     ledger = Ledger(2, "paper")
-    ledger.charge(Charge("means", "Laplace", "none", Fraction(1, 2), 2, strict_epsilon=math.inf))
-    ledger.charge(Charge("splits", "exponential mechanism", "none", Fraction(1, 4), 4, strict_epsilon=Fraction(1, 2)))
+    ledger.pay(Charge("means", "Laplace", "none", PureEpsilon(Fraction(1, 2)), 2, strict_measure=PureEpsilon(math.inf)))
+    quarter, half = PureEpsilon(Fraction(1, 4)), PureEpsilon(Fraction(1, 2))
+    ledger.pay(Charge("splits", "exponential mechanism", "none", quarter, 4, strict_measure=half))
     assert (ledger.total, ledger.strict_total) == (2, math.inf)
     assert [c.strict_total for c in ledger.charges] == [math.inf, 2]
     assert "Strict accounting: splits cost epsilon = 2." in str(ledger)
@@ -271,10 +225,10 @@ def test_a_charge_may_say_what_its_release_truly_costs():
 
 def test_a_charge_that_says_nothing_costs_what_is_charged():
     ledger = Ledger(1)
-    ledger.charge(charge(Fraction(1, 3), times=3))
+    ledger.pay(charge(Fraction(1, 3), times=3))
     assert ledger.strict_total == ledger.total == 1
     assert "strict" not in json.dumps(ledger.to_dict()["charges"])
-    assert Ledger.merge([ledger, ledger]).charges[0].strict_epsilon is None
+    assert Ledger.merge([ledger, ledger]).charges[0].strict_measure is None
 
 
 def test_objections_say_why_a_total_is_no_guarantee():
@@ -287,12 +241,210 @@ def test_objections_say_why_a_total_is_no_guarantee():
         "x",
     ]
     ledger = Ledger(math.inf)
-    ledger.charge(Charge("leaf sums", "none", "none", math.inf))
+    ledger.pay(Charge("leaf sums", "none", "none", PureEpsilon(math.inf)))
     assert ledger.objections == ["epsilon is infinite."]
 
 
-def test_charges_of_all_levels_are_one_group():
-    groups = [
-        Charge(what, "", "", Fraction(1)).group for what in ("splits of level 0", "splits of level 11", "leaf sums")
+def test_charges_of_all_levels_are_of_one_kind():
+    charges = [
+        Charge(kind, "", "", PureEpsilon(Fraction(1)), level=level)
+        for kind, level in (("splits", 0), ("splits", 11), ("leaf sums", None))
     ]
-    assert groups == ["splits", "splits", "leaf sums"]
+    assert [c.kind for c in charges] == ["splits", "splits", "leaf sums"]
+    assert [c.what for c in charges] == ["splits of level 0", "splits of level 11", "leaf sums"]
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_charge_keeps_its_kind_level_and_true_cost_in_json():
+    ledger = Ledger(Fraction(1), "paper")
+    third, half = PureEpsilon(Fraction(1, 3)), PureEpsilon(Fraction(1, 2))
+    ledger.pay(Charge("splits", "permute-and-flip", "cost range 2", third, 2, "levels add up", 7, half))
+    data = json.loads(ledger.to_json())["charges"][0]
+    assert data == {
+        "kind": "splits",
+        "mechanism": "permute-and-flip",
+        "bound": "cost range 2",
+        "measure": "pure epsilon",
+        "epsilon": "1/3",
+        "times": 2,
+        "composition": "levels add up",
+        "level": 7,
+        "strict_epsilon": "1/2",
+    }
+    (back,) = Ledger.from_json(ledger.to_json()).charges
+    assert (back.kind, back.level, back.measure, back.strict_measure) == ("splits", 7, third, half)
+    assert back == ledger.charges[0]
+
+
+def data_of_a_ledger():
+    ledger = Ledger(Fraction(1))
+    ledger.pay(Charge("splits", "permute-and-flip", "cost range 2", PureEpsilon(Fraction(1, 3)), level=7))
+    return ledger.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"measure": "zero-concentrated"}, "measure of charge 0 of the ledger is not known"),
+        ({"measure": None}, "measure of charge 0"),
+        ({"level": -1}, "impossible level"),
+        ({"level": None}, "level of charge 0"),
+        ({"level": 1.0}, "level of charge 0"),
+        ({"times": -1}, "impossible number of times"),
+        ({"times": 2**32}, "impossible number of times"),
+        ({"times": True}, "times of charge 0"),
+        ({"epsilon": "-1/3"}, "epsilon of charge 0"),
+        ({"epsilon": "1/2"}, "do not follow"),
+        ({"strict_epsilon": "nan"}, "strict_epsilon of charge 0"),
+        ({"strict_epsilon": None}, "strict_epsilon of charge 0"),
+        ({"what": "splits of level 7"}, "unknown fields"),
+        ({"kind": 3}, "kind of charge 0"),
+    ],
+)
+def test_a_charge_that_is_not_as_it_was_written_is_refused(change, reason):
+    data = data_of_a_ledger()
+    assert Ledger.from_dict(data).charges[0].level == 7
+    data["charges"][0].update(change)
+    with pytest.raises(ValueError, match=reason):
+        Ledger.from_dict(data)
+
+
+@pytest.mark.parametrize("name", ["kind", "mechanism", "bound", "measure", "epsilon", "times", "composition"])
+def test_a_charge_that_lacks_a_field_is_refused(name):
+    data = data_of_a_ledger()
+    del data["charges"][0][name]
+    with pytest.raises(ValueError, match=f"{name} of charge 0"):
+        Ledger.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"receipts": []}, "the ledger has unknown fields"),
+        ({"total": "1"}, "do not follow"),
+        ({"total": None}, "total of the ledger"),
+        ({"private": False}, "do not follow"),
+        ({"private": 1}, "private of the ledger"),
+        ({"accounting": "none"}, "neither"),
+        ({"waivers": [1]}, "not all text"),
+        ({"merged": [{}]}, "ledger 0 of the ledger"),
+        ({"charges": ["splits"]}, "charge 0 of the ledger is not an object"),
+    ],
+)
+def test_a_ledger_that_is_not_as_it_was_written_is_refused(change, reason):
+    with pytest.raises(ValueError, match=reason):
+        Ledger.from_dict({**data_of_a_ledger(), **change})
+
+
+# Receipts ------------------------------------------------------------------------------------------------------------
+
+
+def test_only_a_ledger_makes_receipts():
+    with pytest.raises(UnpaidReleaseError, match=r"Ledger\.pay"):
+        Receipt(charge(Fraction(1)), object())
+    with pytest.raises(UnpaidReleaseError, match=r"Ledger\.pay"):
+        Receipt(charge(Fraction(1)), Ledger(Fraction(1)))
+    with pytest.raises(AttributeError):
+        Receipt.__new__(Receipt).use("discrete Laplace")
+    with pytest.raises(TypeError, match="subclassed"):
+        type("Free", (Receipt,), {})
+
+
+def test_no_receipt_comes_of_a_charge_that_the_budget_does_not_cover():
+    ledger = Ledger(Fraction(1))
+    with pytest.raises(ValueError, match="does not cover"):
+        ledger.pay(charge(Fraction(1, 2), times=3))
+    with pytest.raises(ValueError, match="cannot be negative"):
+        ledger.pay(charge(Fraction(1, 2), times=-3))
+    with pytest.raises(ValueError, match="cannot be negative"):
+        ledger.pay(charge(Fraction(0), times=-1))
+    assert ledger.charges == []
+
+
+@pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps, lambda r: copy.deepcopy({"paid": [r]})])
+def test_a_receipt_is_not_copied(take):
+    receipt = paid.receipt("discrete Laplace")
+    with pytest.raises(TypeError, match="cannot be copied"):
+        take(receipt)
+    assert receipt.unused == 1
+
+
+def test_a_receipt_pays_for_the_mechanism_that_was_charged():
+    receipt = paid.receipt("permute-and-flip", times=2)
+    with pytest.raises(UnpaidReleaseError, match="charged for permute-and-flip, but released by discrete Laplace"):
+        receipt.use("discrete Laplace")
+    assert receipt.unused == 2  # what was refused has used up nothing
+
+
+def test_a_receipt_pays_for_as_many_releases_as_were_charged():
+    receipt = paid.receipt("discrete Laplace", Fraction(1, 3), times=5)
+    assert receipt.use("discrete Laplace") == PureEpsilon(Fraction(1, 3))
+    assert receipt.use("discrete Laplace", 2) == PureEpsilon(Fraction(1, 3))
+    with pytest.raises(UnpaidReleaseError, match="2 of 5 paid releases are left, 3 requested"):
+        receipt.use("discrete Laplace", 3)
+    receipt.use("discrete Laplace", 2)
+    for times in (1, 2):
+        with pytest.raises(UnpaidReleaseError, match="0 of 5 paid releases are left"):
+            receipt.use("discrete Laplace", times)
+    with pytest.raises(UnpaidReleaseError, match="0 of 0 paid releases are left"):
+        paid.receipt("discrete Laplace", times=0).use("discrete Laplace")
+
+
+@pytest.mark.parametrize("times", [0, -1, -(10**9), 0.5, math.nan])
+def test_a_release_that_uses_up_nothing_is_refused(times):
+    receipt = paid.receipt("discrete Laplace", times=3)
+    with pytest.raises(UnpaidReleaseError, match="requested"):
+        receipt.use("discrete Laplace", times)
+    assert receipt.unused == 3
+
+
+def test_what_a_receipt_says_cannot_be_set():
+    receipt = paid.receipt("discrete Laplace")
+    for name, value in (("unused", 10), ("charge", charge(math.inf)), ("more", 1)):
+        with pytest.raises(AttributeError):
+            setattr(receipt, name, value)
+
+
+def at_once(work, n=8):
+    """Call a function in n threads at the same time; return how many calls were not refused."""
+    start, done = threading.Barrier(n), []
+
+    def attempt():
+        start.wait()
+        with contextlib.suppress(UnpaidReleaseError, ValueError):
+            done.append(work())
+
+    workers = [threading.Thread(target=attempt) for _ in range(n)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return len(done)
+
+
+def test_threads_do_not_use_the_same_receipt():
+    class SlowInt(int):
+        """Takes its time after it was compared, for others to be compared as well."""
+
+        def __le__(self, other):
+            result = int(self) <= other
+            time.sleep(0.02)
+            return result
+
+    receipt = paid.receipt("discrete Laplace", times=3)
+    assert at_once(lambda: receipt.use("discrete Laplace", SlowInt(1))) == 3
+    assert receipt.unused == 0
+
+
+def test_threads_do_not_spend_the_same_budget():
+    class SlowFraction(Fraction):
+        def __lt__(self, other):
+            result = Fraction(self) < other
+            time.sleep(0.02)
+            return result
+
+    ledger = Ledger(SlowFraction(1))
+    assert at_once(lambda: ledger.pay(charge(Fraction(1, 3)))) == 3
+    assert ledger.total == 1

@@ -10,10 +10,8 @@ import warnings
 import numpy as np
 import pytest
 
-from diprime import randomness
-from diprime._util.threads import Threads
-from diprime.engines.assignment import assign_trees
 from diprime.kernels import sampling
+from diprime.privacy import randomness
 from diprime.privacy.randomness import STREAM_WORDS, RandomSource, big_integer_below, permutation
 from tests.goodness import fits
 
@@ -209,21 +207,6 @@ def test_the_same_test_notices_a_draw_that_favours_small_integers():
     assert not fits(np.bincount((drawn >> np.uint64(30)).astype(int), minlength=3), [1 / 3] * 3)
 
 
-@pytest.mark.parametrize("n_parts", [2, 3, 5, 7, 11, 200])
-def test_parts_are_uniform_and_independent(n_parts):
-    parts = np.zeros(DRAWS, dtype=np.uint16)
-    sampling.draw_parts(RandomSource(n_parts).streams(1)[0], n_parts, parts)
-    assert fits(np.bincount(parts, minlength=n_parts), [1 / n_parts] * n_parts)
-    if n_parts < 20:
-        pairs = n_parts * parts[:-1:2].astype(int) + parts[1::2]
-        assert fits(np.bincount(pairs, minlength=n_parts**2), [1 / n_parts**2] * n_parts**2)
-    out = np.zeros(DRAWS, dtype=np.uint32)
-    sampling.draw_words(RandomSource(0).streams(1)[0], out)
-    bits = (n_parts - 1).bit_length()
-    biased = (out & np.uint32(2**bits - 1)) % n_parts  # what would come out if nothing were thrown away
-    assert fits(np.bincount(biased, minlength=n_parts), [1 / n_parts] * n_parts) == (n_parts == 2)
-
-
 def orders(permute, n_things, n):
     place = 3 ** np.arange(n_things) if n_things < 4 else 4 ** np.arange(n_things)
     _, counts = np.unique(
@@ -276,46 +259,3 @@ def test_the_same_test_notices_large_integers_that_favour_small_ones():
     stream = RandomSource(3).streams(1)[0]
     drawn = [big_integer_below(stream, 2**102) % (3 * 2**100) // 2**100 for _ in range(9_000)]
     assert not fits(np.bincount(drawn, minlength=3), [1 / 3] * 3)
-
-
-# The tree of each row ------------------------------------------------------------------------------------------------
-
-
-def deal(n_rows, n_parts, n_threads=1, *, seed=0, equal=False):
-    with Threads(n_threads) as threads:
-        return assign_trees(n_rows, n_parts, RandomSource(seed), threads, equal=equal)
-
-
-def test_parts_do_not_depend_on_threads_and_a_new_row_moves_no_other():
-    n_rows = 3 * randomness._ROWS_PER_STREAM + 17
-    parts = deal(n_rows, 7)
-    assert parts.dtype == np.uint16
-    for n_threads in (2, 3):
-        np.testing.assert_array_equal(deal(n_rows, 7, n_threads), parts)
-    for fewer in (n_rows - 1, 3 * randomness._ROWS_PER_STREAM, randomness._ROWS_PER_STREAM + 1, 1):
-        np.testing.assert_array_equal(deal(fewer, 7), parts[:fewer])
-
-
-def test_rows_are_dealt_uniformly_and_every_stream_is_used_once():
-    rows = randomness._ROWS_PER_STREAM
-    parts = deal(2 * rows + 5, 5)
-    assert fits(np.bincount(parts, minlength=5), [1 / 5] * 5)
-    pairs = 5 * parts[:rows].astype(int) + parts[rows : 2 * rows]  # across streams
-    assert fits(np.bincount(pairs, minlength=25), [1 / 25] * 25)
-    sizes = np.bincount(parts)
-    assert sizes.max() - sizes.min() > 1
-
-
-def test_equal_parts_are_cut_from_a_permutation():
-    parts = deal(1003, 10, equal=True)
-    sizes = np.bincount(parts)
-    assert sizes.max() - sizes.min() == 1
-    assert not np.array_equal(parts, np.sort(parts))
-    assert not np.array_equal(parts, deal(1003, 10, seed=1, equal=True))
-
-
-@pytest.mark.parametrize("equal", [True, False])
-def test_one_part_and_no_rows(equal):
-    assert deal(5, 1, equal=equal).tolist() == [0] * 5
-    assert deal(0, 3, equal=equal).tolist() == []
-    assert set(deal(2000, 65535, equal=equal).tolist()) <= set(range(65535))

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Files are written completely or not at all."""
 
 import errno
 import os
@@ -13,34 +13,34 @@ from diprime._util.atomic_file import atomic_file
 
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path):
-    place = tmp_path / "out"
-    with atomic_file(place) as file:
+    path = tmp_path / "out"
+    with atomic_file(path) as file:
         file.write(b"all ")
-        assert not place.exists()
+        assert not path.exists()
         file.write(b"of it")
-    assert place.read_bytes() == b"all of it"
+    assert path.read_bytes() == b"all of it"
     assert os.listdir(tmp_path) == ["out"]
 
 
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt(), SystemExit(1)])
 @pytest.mark.parametrize("before", [None, b"what was there"])
-def test_a_failure_leaves_what_was_there(tmp_path, failure, before):
-    place = tmp_path / "out"
+def test_a_failure_leaves_the_previous_file(tmp_path, failure, before):
+    path = tmp_path / "out"
     if before is not None:
-        place.write_bytes(before)
+        path.write_bytes(before)
 
     def fail():
-        with atomic_file(place) as file:
+        with atomic_file(path) as file:
             file.write(b"half of it")
             raise failure
 
     with pytest.raises(type(failure)):
         fail()
     assert os.listdir(tmp_path) == ([] if before is None else ["out"])
-    assert before is None or place.read_bytes() == before
+    assert before is None or path.read_bytes() == before
 
 
-def test_it_has_the_usual_permissions_and_follows_links(tmp_path):
+def test_permissions_are_the_default_and_links_are_followed(tmp_path):
     (tmp_path / "usual").write_bytes(b"")
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_bytes(b"old")
@@ -65,26 +65,29 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     assert os.listdir(tmp_path) == ["pipe"]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a name for standard output")
-def test_standard_output_is_written_to_by_name():
-    program = (
-        "from diprime.whole_files import atomic_file\nwith atomic_file('/dev/stdout') as file: file.write(b'hello')"
-    )
-    assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True).stdout == b"hello"
+WRITE_TO_STDOUT = """
+from diprime._util.atomic_file import atomic_file
+with atomic_file('/dev/stdout') as file:
+    file.write(b'hello')
+"""
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a name for standard output")
-def test_what_standard_output_holds_already_stays(tmp_path):
-    program = (
-        "from diprime.whole_files import atomic_file\nwith atomic_file('/dev/stdout') as file: file.write(b'hello')"
+def test_standard_output_can_be_named_as_a_file():
+    assert (
+        subprocess.run([sys.executable, "-c", WRITE_TO_STDOUT], stdout=subprocess.PIPE, check=True).stdout == b"hello"
     )
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a name for standard output")
+def test_a_file_behind_standard_output_is_appended_to(tmp_path):
     (tmp_path / "all").write_bytes(b"before, ")
     with (tmp_path / "all").open("ab") as file:
-        subprocess.run([sys.executable, "-c", program], stdout=file, check=True)
+        subprocess.run([sys.executable, "-c", WRITE_TO_STDOUT], stdout=file, check=True)
     assert (tmp_path / "all").read_bytes() == b"before, hello"
 
 
-def test_a_full_disk_is_named_by_the_file_that_did_not_fit(tmp_path):
+def test_the_error_of_a_full_disk_names_the_file(tmp_path):
     def fill():
         with atomic_file(tmp_path / "out") as file:
             file.write(b"half of it")
@@ -95,6 +98,6 @@ def test_a_full_disk_is_named_by_the_file_that_did_not_fit(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_that_does_not_exist_is_the_usual_error(tmp_path):
+def test_a_missing_folder_is_the_usual_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere/out'"), atomic_file(tmp_path / "nowhere" / "out") as file:
         file.write(b"something")

@@ -1,4 +1,4 @@
-"""The bar that long fits show."""
+"""The progress bar of long fits."""
 
 import itertools
 
@@ -11,14 +11,14 @@ from tests.small_data import fit, make
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Let every look at the clock take a second."""
+    """Let the clock advance by one second each time it is read."""
     seconds = itertools.count()
     monkeypatch.setattr(diprime._util.progress.time, "monotonic", lambda: float(next(seconds)))
 
 
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize(("partition", "levels"), [(True, 3), (False, 6)])
-def test_a_long_fit_shows_its_levels_and_nothing_of_the_rows(capsys, partition, levels):
+def test_a_long_fit_shows_levels_and_not_the_number_of_rows(capsys, partition, levels):
     fit("classification", *make("classification", 977), n_estimators=2, max_depth=3, verbose=1, partition=partition)
     out, err = capsys.readouterr()
     assert out == ""
@@ -43,7 +43,7 @@ def test_a_short_fit_shows_nothing(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_bar_grows_from_when_it_is_first_drawn(capsys, monkeypatch):
+def test_the_bar_appears_after_a_delay_and_then_grows(capsys, monkeypatch):
     now = 0.0
     monkeypatch.setattr(diprime._util.progress.time, "monotonic", lambda: now)
     progress = Progress(4, shown=True)

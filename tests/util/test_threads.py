@@ -1,3 +1,5 @@
+"""Threads divide work into contiguous shards; results do not depend on their number."""
+
 import os
 import threading
 from itertools import pairwise
@@ -23,8 +25,8 @@ def shards_of(n_threads, n_items, **how):
 
 @given(st.integers(1, 9), st.integers(0, 10**7), st.integers(1, 5000))
 @settings(deadline=None)
-def test_shards_cover_all_items_once_whatever_their_number(n_threads, n_items, at_least):
-    seen, threads = [], Threads(n_threads)  # not entered: the shards are the same, one after the other
+def test_shards_cover_all_items_once(n_threads, n_items, at_least):
+    seen, threads = [], Threads(n_threads)  # without a pool, the same shards run one after the other
     threads.run(lambda begin, end: seen.append((begin, end)), n_items, at_least=at_least)
     assert seen[0][0] == 0
     assert seen[-1][1] == n_items
@@ -38,7 +40,7 @@ def test_shards_cover_all_items_once_whatever_their_number(n_threads, n_items, a
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 @pytest.mark.parametrize("n_items", [0, 1, 2, 10, 1001])
-def test_threads_do_the_same_shards(n_threads, n_items):
+def test_shards_in_threads_cover_all_items_once(n_threads, n_items):
     seen = shards_of(n_threads, n_items)
     assert seen[0][0] == 0
     assert seen[-1][1] == n_items
@@ -46,14 +48,14 @@ def test_threads_do_the_same_shards(n_threads, n_items):
     assert len(seen) == max(1, min(1 if n_threads == 1 else 4 * n_threads, n_items))
 
 
-def test_shards_really_run_side_by_side():
+def test_shards_run_concurrently():
     meeting = threading.Barrier(3, timeout=30)
     with Threads(3) as threads:
         threads.run(lambda begin, end: meeting.wait(), 3)  # would time out if one had to end before the next
     assert not meeting.broken
 
 
-def test_one_thread_works_where_it_is_asked():
+def test_one_thread_is_the_calling_thread():
     where = []
     with Threads(1) as threads:
         threads.run(lambda begin, end: where.append(threading.get_ident()), 5)
@@ -92,7 +94,7 @@ def cores():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-def test_n_jobs_as_scikit_learn_means_it():
+def test_n_jobs_has_the_meaning_of_scikit_learn():
     assert resolve_n_jobs(None) == resolve_n_jobs(-1) == cores()
     assert resolve_n_jobs(1) == 1
     assert resolve_n_jobs(7) == 7
@@ -102,7 +104,7 @@ def test_n_jobs_as_scikit_learn_means_it():
         resolve_n_jobs(0)
 
 
-def test_cores_where_the_system_does_not_say_which_are_ours(monkeypatch):
+def test_one_thread_if_the_number_of_cores_is_unknown(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert resolve_n_jobs(None) == 1

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file that takes its place only when everything has been written.
+    """Open a file for writing that replaces ``path`` only when it is complete.
 
-    Until then it has a hidden name beside its place, and if anything goes wrong, an interruption included, it is
-    removed: what was there before stays. Pipes and devices, which have no place to take, are written to directly.
+    The data are written to a hidden file in the same folder. If anything goes wrong, including an interruption, that
+    file is removed and a previous file at ``path`` stays as it is. Pipes and devices are written to directly.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     place = Path(folder) / "greeting.txt"
-    ...     with atomic_file(place) as file:
+    ...     path = Path(folder) / "greeting.txt"
+    ...     with atomic_file(path) as file:
     ...         _ = file.write(b"hello")
-    ...     place.read_text()
+    ...     path.read_text()
     'hello'
     """
     given = Path(path)
-    place = Path(os.path.realpath(path))
-    partial = place.with_name(f".{secrets.token_hex(8)}.part")
+    target = Path(os.path.realpath(path))
+    partial = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        # Behind /dev/stdout there may be a file that others write to as well: it must neither be replaced nor emptied.
+        # /dev/stdout may lead to a regular file that others write to as well, which must not be replaced or truncated.
         if given.exists() and (not given.is_file() or given.parent == Path("/dev")):
             with given.open("ab") as direct:
                 yield direct
@@ -43,10 +43,10 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            partial.replace(place)
+            partial.replace(target)
     except BaseException as error:
         with suppress(OSError):
             partial.unlink()
-        if isinstance(error, OSError) and (error.filename == str(partial) or error.errno in _FULL):
-            raise OSError(error.errno, error.strerror, str(path)) from None  # by the name that the user knows
+        if isinstance(error, OSError) and (error.filename == str(partial) or error.errno in _DISK_FULL):
+            raise OSError(error.errno, error.strerror, str(path)) from None  # not the hidden name
         raise

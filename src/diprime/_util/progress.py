@@ -1,4 +1,4 @@
-"""A progress bar on standard error for fits that take long."""
+"""A progress bar on standard error for long fits."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import sys
 import time
 
 _WIDTH = 30
-_QUIET_SECONDS = 0.5
+_DELAY_SECONDS = 0.5
 
 
 class Progress:
-    """Count finished levels; draw a bar once the work has gone on for half a second.
+    """Count finished levels of trees, and draw a bar if the fit takes longer than half a second.
 
-    It shows levels, which are public, and never a number of rows.
+    The bar shows the number of levels, which is public, and never a number of rows.
+
+    Parameters
+    ----------
+    total : int
+        The number of levels.
+    shown : bool
+        Whether to draw the bar.
     """
 
     def __init__(self, total: int, *, shown: bool) -> None:
@@ -23,9 +30,9 @@ class Progress:
         self._drawn = False
 
     def advance(self) -> None:
-        """Count one more level."""
+        """Count one finished level."""
         self._done += 1
-        if self._shown and (self._drawn or time.monotonic() - self._started > _QUIET_SECONDS):
+        if self._shown and (self._drawn or time.monotonic() - self._started > _DELAY_SECONDS):
             self._drawn = True
             filled = _WIDTH * self._done // self._total
             bar = "#" * filled + "." * (_WIDTH - filled)

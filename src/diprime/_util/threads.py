@@ -1,4 +1,4 @@
-"""Threads for work that releases the lock: contiguous shards of items, results never dependent on their number."""
+"""A pool of threads for work that releases the GIL. Results do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
-    """Turn scikit-learn's ``n_jobs`` into a number of threads; ``None`` means all cores this process may use."""
+    """Return the number of threads for scikit-learn's ``n_jobs``; None means all cores available to this process."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral)):
         raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.")
     if n_jobs is None or n_jobs < 0:
@@ -25,11 +25,22 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
 
 
 class Threads:
-    """A pool of ``n`` threads, used as a context; with one thread the work runs where it is asked for."""
+    """A pool of threads, used as a context manager.
+
+    Parameters
+    ----------
+    n : int
+        The number of threads. With one, the work runs in the calling thread.
+
+    Attributes
+    ----------
+    n_shards : int
+        The largest number of shards that `run` divides work into.
+    """
 
     def __init__(self, n: int) -> None:
         self.n = n
-        # More shards than threads: where one thread is held up, another takes what is left.
+        # With more shards than threads, a slow thread delays the others less.
         self.n_shards = n if n == 1 else 4 * n
         self._pool: ThreadPoolExecutor | None = None
 

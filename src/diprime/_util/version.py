@@ -1,3 +1,3 @@
-"""The version, for the package itself and for the files it writes."""
+"""The version of the package, which model files record too."""
 
 __version__ = "0.1.0.dev0"

@@ -1,4 +1,14 @@
-"""The command line: what an analyst with a CSV needs, without Python."""
+"""The command line, for analysts who have a CSV or Parquet file and do not write Python.
+
+- `app`: the commands;
+- `shell`: what all commands share: output, errors, progress bars, signals and exit codes;
+- `data_files`: CSV and Parquet files, read in batches, and files of domains;
+- `text_values`: text as values of a domain;
+- `drafting`: a first draft of a domain, read from the data (``diprime domain draft``);
+- `checking`: how much of a table lies outside its domain (``diprime domain check``);
+- `planning`: a simulated fit, without data (``diprime plan``);
+- `demo_data`: synthetic people (``diprime demo``).
+"""
 
 from __future__ import annotations
 
@@ -6,19 +16,19 @@ import importlib.util
 import io
 import sys
 
-_NEEDED = ("typer", "rich", "polars")
+_REQUIRED = ("typer", "rich", "polars")
 
 
 def main() -> None:
     """Run the command line; the entry point of the package."""
-    if any(importlib.util.find_spec(name) is None for name in _NEEDED):
+    if any(importlib.util.find_spec(name) is None for name in _REQUIRED):
         print("diprime: the command line is not installed; run pip install 'diprime[cli]'.", file=sys.stderr)
         sys.exit(1)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # domains are UTF-8 wherever they are drafted
+        if isinstance(stream, io.TextIOWrapper):  # a domain file is UTF-8, whatever the locale
             stream.reconfigure(encoding="utf-8")
     try:
         from diprime.cli.app import app
-    except KeyboardInterrupt:  # importing takes long enough to change one's mind
+    except KeyboardInterrupt:  # the imports take seconds
         sys.exit(130)
     app(prog_name="diprime")

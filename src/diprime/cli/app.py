@@ -1,4 +1,4 @@
-"""The commands."""
+"""The commands. Their docstrings are the help texts that users see."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ import polars as pl
 import typer
 from rich.markup import escape
 from rich.table import Table
-from rich.tree import Tree as DrawnTree
+from rich.tree import Tree as TextTree
 
 import diprime
 from diprime._util.atomic_file import atomic_file
 from diprime.cli.checking import ColumnCheck, check
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
-from diprime.cli.demo_data import PEOPLE_DOMAIN, made_up_people
-from diprime.cli.drafting import Task, draft, unchecked_lines
+from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
+from diprime.cli.drafting import count_unchecked_lines, draft
 from diprime.cli.planning import Model, estimator, rehearse
-from diprime.cli.shell import EXIT_CODES, OneSentence, print_json, progress, remark, stderr, stdout, visible
-from diprime.domain import Categorical
+from diprime.cli.shell import (
+    EXIT_CODES,
+    CommandGroup,
+    escape_controls,
+    print_json,
+    print_note,
+    progress,
+    stderr,
+    stdout,
+)
+from diprime.domain import Task
 from diprime.model.tree_view import Tree, read_tree
-from diprime.privacy.measures import exact_epsilon
 from diprime.output.report import render
+from diprime.privacy.measures import exact_epsilon
 
 
 def _examples(*commands: str) -> str:
@@ -34,7 +43,7 @@ def _examples(*commands: str) -> str:
 
 
 app = typer.Typer(
-    cls=OneSentence,
+    cls=CommandGroup,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -51,8 +60,8 @@ domain_app = typer.Typer(no_args_is_help=True, help="Say what is public about th
 app.add_typer(domain_app, name="domain")
 
 
-def _named_file(output: Path) -> Path:
-    if str(output) == "-":  # which would become the name of a file
+def _refuse_dash(output: Path) -> Path:
+    if str(output) == "-":  # means standard output in other programs; here it would be the name of a file
         raise typer.BadParameter("give the name of a file; where there is one, standard output is /dev/stdout")
     return output
 
@@ -62,7 +71,9 @@ ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file."
 DomainPath = Annotated[Path, typer.Option("--domain", "-d", metavar="FILE", help="The domain: a TOML or JSON file.")]
 OutputPath = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="FILE", callback=_named_file, help="Where to write; replaced if it exists."),
+    typer.Option(
+        "--output", "-o", metavar="FILE", callback=_refuse_dash, help="Where to write; replaced if it exists."
+    ),
 ]
 EpsilonOption = Annotated[
     float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="The privacy budget; smaller is more private.")
@@ -82,7 +93,7 @@ def _before_commands(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Take the options that all commands share."""
+    """Define the options that precede a command."""
 
 
 # -- the domain --------------------------------------------------------------------------------------------------------
@@ -105,7 +116,7 @@ def draft_domain(
     with progress("Reading") as advance:
         text = draft(file, target, task, advance)
     print(text, end="")
-    remark("This draft was read from the data: check that every line is public knowledge before you use it.")
+    print_note("This draft was read from the data: check that every line is public knowledge before you use it.")
 
 
 @domain_app.command("check", epilog=_examples("diprime domain check people.csv --domain domain.toml"))
@@ -126,8 +137,8 @@ def check_domain(data: DataPath, domain_path: DomainPath, as_json: JsonOption = 
     else:
         _print_checks(f"{n_rows:,} rows of {data}: what falls outside of {domain_path}", checks, n_rows, target)
         if unused:
-            print(visible(f"Columns that the domain does not use: {', '.join(unused)}."))
-    remark("Looking at the data is not private: keep this to yourself, and do not tune the domain to it.")
+            print(escape_controls(f"Columns that the domain does not use: {', '.join(unused)}."))
+    print_note("Looking at the data is not private: keep this to yourself, and do not tune the domain to it.")
 
 
 def _print_checks(title: str, checks: dict[str, ColumnCheck], n_rows: int, target: str) -> None:
@@ -135,7 +146,7 @@ def _print_checks(title: str, checks: dict[str, ColumnCheck], n_rows: int, targe
     table = Table("column", *kinds, title=escape(title))
     for name, column in checks.items():
         shown = [f"{count / n_rows:.2%}" if count else "–" for count in asdict(column).values()]
-        table.add_row(escape(visible(f"{name} (target)" if name == target else name)), *shown)
+        table.add_row(escape(escape_controls(f"{name} (target)" if name == target else name)), *shown)
     stdout().print(table)
 
 
@@ -200,14 +211,14 @@ def fit(
     target = target_column(file, domain)
     model = estimator(domain, epsilon, verbose=int(stderr().is_terminal))
     with progress("Reading") as advance:
-        batches = file.decoded({**domain.features, target: domain.target}, advance)
+        batches = file.decoded_batches({**domain.features, target: domain.target}, advance)
         model.fit_batches((batch.select(domain.names), batch[target]) for batch in batches)
-    unchecked = unchecked_lines(text)
+    unchecked = count_unchecked_lines(text)
     if unchecked:
         model.privacy_.waive(
             f"{unchecked} lines of the domain's file say that nobody has checked that they are public."
         )
-        remark(
+        print_note(
             f"diprime: warning: {domain_path} has {unchecked} lines that still say “check”, so the model is marked "
             "as not private; delete the remark on each line that is public knowledge, and fit again."
         )
@@ -229,7 +240,7 @@ def predict(
     data: DataPath,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE", callback=_named_file, help="Where to write: .csv or .parquet."),
+        typer.Option("--output", "-o", metavar="FILE", callback=_refuse_dash, help="Where to write: .csv or .parquet."),
     ],
     keep: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="A column of the data to copy; may be repeated.")
@@ -251,18 +262,18 @@ def predict(
                 f"The output would have two columns {name!r}; rename the one that you keep, or leave it out."
             )
     with progress("Predicting") as advance, atomic_file(output) as written:
-        batches = file.decoded(model.domain_.features, advance, kept)
+        batches = file.decoded_batches(model.domain_.features, advance, kept)
         predictions = (_predictions(model, batch, kept) for batch in batches)
         if output.suffix == ".parquet":
             pl.concat(predictions).write_parquet(written)
         else:
             for i, frame in enumerate(predictions):
                 written.write(frame.write_csv(include_header=i == 0).encode())
-    _say_written(output, as_json, predictions=str(output))
+    _confirm_written(output, as_json, predictions=str(output))
 
 
 def _check_folder(output: Path) -> None:
-    """Refuse a place where nothing can be written before the work is done, rather than after."""
+    """Raise an error if the folder of the output does not exist; called before a fit, not after it."""
     if not output.parent.is_dir():
         raise InputError(f"{output} cannot be written: there is no folder {output.parent}.")
 
@@ -299,13 +310,13 @@ def show(
         trees = [_tree_as_dict(read_tree(model, i)) for i in range(model.forest_.n_trees)]
         print_json({**_summary(model), "domain": model.domain_.to_dict(), "trees": trees})
         return
-    drawn = _drawn(read_tree(model, tree, depth), model, tree)
-    print(visible(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n"))
+    drawing = _draw_tree(read_tree(model, tree, depth), model, tree)
+    print(escape_controls(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n"))
     table = Table("feature", "importance", title="Importances, from released numbers only")
     for name, importance in sorted(_importances(model).items(), key=lambda pair: -pair[1]):
-        table.add_row(escape(visible(name)), f"{importance:.1%}")
+        table.add_row(escape(escape_controls(name)), f"{importance:.1%}")
     stdout().print(table)
-    stdout().print(drawn)
+    stdout().print(drawing)
 
 
 @app.command(epilog=_examples("diprime report model.diprime -o report.html"))
@@ -314,7 +325,7 @@ def report(model_path: ModelPath, output: OutputPath, as_json: JsonOption = Fals
     page = render(diprime.load(model_path))
     with atomic_file(output) as file:
         file.write(page.encode())
-    _say_written(output, as_json, report=str(output))
+    _confirm_written(output, as_json, report=str(output))
 
 
 @app.command(epilog=_examples("diprime merge north.diprime south.diprime -o both.diprime"))
@@ -329,15 +340,15 @@ def merge(
     """
     merged = diprime.merge([diprime.load(path) for path in models])
     merged.save(output)
-    remark("Its total holds if nobody is in the data of two of these models.")
-    _say_written(output, as_json, model=str(output), **_summary(merged))
+    print_note("Its total holds if nobody is in the data of two of these models.")
+    _confirm_written(output, as_json, model=str(output), **_summary(merged))
 
 
-def _say_written(output: Path, as_json: bool, **content: Any) -> None:
+def _confirm_written(output: Path, as_json: bool, **content: Any) -> None:
     if as_json:
         print_json(content)
     else:
-        remark(f"Written to {output}.")
+        print_note(f"Written to {output}.")
 
 
 def _importances(model: Model) -> dict[str, float]:
@@ -358,28 +369,28 @@ def _tree_as_dict(tree: Tree) -> dict[str, Any]:
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(tree).items()}
 
 
-def _drawn(tree: Tree, model: Model, index: int) -> DrawnTree:
-    """Draw a tree; where it goes on below what is drawn, say so."""
+def _draw_tree(tree: Tree, model: Model, index: int) -> TextTree:
+    """Draw a tree as text; nodes whose children are not drawn say how many levels follow."""
 
-    def words(node: int) -> str:
+    def describe(node: int) -> str:
         values = tree.values[node]
-        if isinstance(model.domain_.target, Categorical):
+        if model.domain_.task == "classification":
             estimate = f"{model.classes_[values.argmax()]} {values.max():.0%}"
         else:
             estimate = f"{values[0]:.4g}"
-        about = f"{estimate}, {tree.counts[node]:,.0f} ± {tree.count_noise[node]:,.0f} records"
+        details = f"{estimate}, {tree.counts[node]:,.0f} ± {tree.count_noise[node]:,.0f} records"
         if tree.levels_below and node >= 2**tree.depth - 1:
-            about += f", {tree.levels_below} more levels"
+            details += f", {tree.levels_below} more levels"
         condition = tree.conditions[node] or f"Tree {index}"
-        return f"{escape(visible(condition))}  [dim]{escape(visible(about))}[/dim]"
+        return f"{escape(escape_controls(condition))}  [dim]{escape(escape_controls(details))}[/dim]"
 
-    def grow(node: int, drawn: DrawnTree) -> DrawnTree:
+    def add_children(node: int, drawing: TextTree) -> TextTree:
         for child in (2 * node + 1, 2 * node + 2):
             if child < len(tree.conditions):
-                grow(child, drawn.add(words(child)))
-        return drawn
+                add_children(child, drawing.add(describe(child)))
+        return drawing
 
-    return grow(0, DrawnTree(words(0)))
+    return add_children(0, TextTree(describe(0)))
 
 
 # -- the demonstration -------------------------------------------------------------------------------------------------
@@ -393,34 +404,34 @@ def demo(
     folder.mkdir(parents=True, exist_ok=True)
     for name, n_people, seed in (("people.csv", 30_000, 1), ("new.csv", 10_000, 2)):
         with atomic_file(folder / name) as file:
-            file.write(made_up_people(n_people, seed).write_csv().encode())
+            file.write(synthetic_people(n_people, seed).write_csv().encode())
     with atomic_file(folder / "domain.toml") as file:
         file.write(PEOPLE_DOMAIN.encode())
     print(f"{folder}/people.csv now has 30,000 made-up people, {folder}/new.csv has 10,000 others, and")
     print(f"{folder}/domain.toml says what is public about them.")
-    place = shlex.quote(str(folder))
+    quoted = shlex.quote(str(folder))
     for command in (
-        f"diprime domain check {place}/people.csv --domain {place}/domain.toml",
-        f"diprime plan --rows 30000 --epsilon 1 --domain {place}/domain.toml",
-        f"diprime fit {place}/people.csv --domain {place}/domain.toml --epsilon 1 -o {place}/model.diprime",
-        f"diprime predict {place}/model.diprime {place}/new.csv -o {place}/out.csv --keep income",
-        f"diprime show {place}/model.diprime --depth 2",
-        f"diprime report {place}/model.diprime -o {place}/report.html",
+        f"diprime domain check {quoted}/people.csv --domain {quoted}/domain.toml",
+        f"diprime plan --rows 30000 --epsilon 1 --domain {quoted}/domain.toml",
+        f"diprime fit {quoted}/people.csv --domain {quoted}/domain.toml --epsilon 1 -o {quoted}/model.diprime",
+        f"diprime predict {quoted}/model.diprime {quoted}/new.csv -o {quoted}/out.csv --keep income",
+        f"diprime show {quoted}/model.diprime --depth 2",
+        f"diprime report {quoted}/model.diprime -o {quoted}/report.html",
     ):
         print(f"\n$ {command}", flush=True)
         _run(shlex.split(command)[1:])
     results = pl.read_csv(folder / "out.csv")
     right = (results["income"] == results["prediction"]).to_numpy().mean()
-    print(f"\nOf the new people, {right:.1%} are predicted rightly; {_largest_class(results):.1%} are in one class.")
+    print(f"\nOf the new people, {right:.1%} are predicted rightly; {_largest_share(results):.1%} are in one class.")
     print(f"Open {folder}/report.html in a browser. Then try your own data: diprime domain draft --help")
 
 
-def _largest_class(people: pl.DataFrame) -> float:
+def _largest_share(people: pl.DataFrame) -> float:
     return float(people["income"].value_counts()["count"].to_numpy().max() / people.height)
 
 
 def _run(arguments: list[str]) -> None:
-    """Run a command as a shell would."""
+    """Run a command as a shell does, in this process."""
     try:
         typer.main.get_command(app).main(args=arguments, prog_name="diprime")
     except SystemExit as ended:

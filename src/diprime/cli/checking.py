@@ -1,4 +1,4 @@
-"""How much of a table falls outside a domain. It looks at private values: for whoever holds the data, to be kept."""
+"""How much of a table lies outside its domain. The result is not private: it is for the holder of the data only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,19 @@ from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 
 @dataclass
 class ColumnCheck:
-    """How many values of a column are of which kind."""
+    """The number of values of a column that are not inside its domain, by kind.
+
+    Attributes
+    ----------
+    below, above : int
+        Numbers outside the range.
+    unlisted : int
+        Values that are not levels.
+    missing : int
+        Missing values.
+    unreadable : int
+        Texts that are not numbers, in a numeric column.
+    """
 
     below: int = 0
     above: int = 0
@@ -28,7 +40,7 @@ class ColumnCheck:
 
 
 def check(file: DataFile, domain: Domain, target: str, advance: Advance) -> tuple[int, dict[str, ColumnCheck]]:
-    """Return the number of rows, and what every column of the domain, the target last, holds outside of it."""
+    """Return the number of rows and the counts of every column of the domain; the target is last."""
     columns = {**domain.features, target: domain.target}
     checks = {name: ColumnCheck() for name in columns}
     n_rows = 0
@@ -47,12 +59,14 @@ def _check_column(column: pl.Series, feature: Numeric | Categorical) -> ColumnCh
         return ColumnCheck(unlisted=int((codes == OTHER).sum()), missing=int((codes == MISSING).sum()))
     unreadable = 0
     if text is None:
-        Domain({column.name: feature}, Categorical(["any"])).encode(column.head(0).to_frame())  # what a fit refuses
+        # An empty table raises the errors of a fit about the dtype.
+        no_rows = column.head(0).to_frame()
+        Domain({column.name: feature}, Categorical(["any"])).encode(no_rows)
         numbers = column.cast(pl.Float64)
     else:
         numbers, bad = read_numbers(text)
         unreadable = int(bad.sum())
-    numbers = numbers.fill_nan(None)  # which would be above everything
+    numbers = numbers.fill_nan(None)  # polars orders NaN above every number
     return ColumnCheck(
         below=0 if feature.low is None else int((numbers < feature.low).sum()),
         above=0 if feature.high is None else int((numbers > feature.high).sum()),

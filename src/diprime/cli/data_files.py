@@ -1,7 +1,7 @@
-"""CSV and Parquet files, a batch of rows at a time.
+"""CSV and Parquet files, read in batches of rows, and files of domains.
 
-What is not a number where one must be is an error, which names the row but not the value: it is for whoever holds the
-data, and nothing has been released by then.
+A text that is not a number in a numeric column is an error. The message names the row but not the value. It is for the
+holder of the data, and nothing has been released at that point.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ from diprime.model.tree_view import shortened
 BLOCK_BYTES = 1 << 23
 MAX_RECORD_BYTES = 1 << 26
 PARQUET_ROWS = 100_000
-Advance = Callable[[float], None]
+MAX_LACKING_LISTED = 5
+MAX_COLUMNS_LISTED = 10
 
-_PARQUET = b"PAR1"
+Advance = Callable[[float], None]
+"""Is told the share of the work that has been done since the last call."""
+
+_PARQUET_MAGIC = b"PAR1"
 _NOT_UTF8 = "it is not UTF-8 text; save it as UTF-8"
-_COMPRESSED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")  # gzip, zip and zstd
+_COMPRESSED_MAGIC = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")  # gzip, zip and zstd
 
 
 class InputError(ValueError):
-    """Something is wrong with what the user gave; the message is one sentence for them."""
+    """A mistake in the user's input; the message is one sentence for the user."""
 
 
 class DataFile:
@@ -46,7 +50,7 @@ class DataFile:
     columns : list of str
         The names of the columns.
     is_csv : bool
-        Whether it is a CSV file, in which all values are text, rather than a Parquet file, in which some may be.
+        Whether it is a CSV file, all of whose values are text, or a Parquet file, whose columns have types.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,9 +65,9 @@ class DataFile:
             raise InputError(
                 f"{path} is empty, or its first line is; give a CSV file with a header, or a Parquet file."
             )
-        if header.startswith(_COMPRESSED):
+        if header.startswith(_COMPRESSED_MAGIC):
             raise InputError(f"{path} is compressed, or a spreadsheet; unpack it, or save it as CSV.")
-        self.is_csv = not header.startswith(_PARQUET)
+        self.is_csv = not header.startswith(_PARQUET_MAGIC)
         if self.is_csv and header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise InputError(f"{path} cannot be read as CSV: {_NOT_UTF8}.")
         if self.is_csv and b"\r" in header.rstrip() and not header.endswith(b"\n"):
@@ -72,11 +76,11 @@ class DataFile:
             )
         self._header_bytes = len(header)
         self._header = header.removeprefix(codecs.BOM_UTF8).rstrip(b" \r\n") + b"\n"  # a tab may be a separator
-        with self._readable():
-            self.columns = (self._scan_text(b"") if self.is_csv else self._scan_parquet()).collect_schema().names()
+        with self._polars_errors_explained():
+            self.columns = (self._scan_csv(b"") if self.is_csv else self._scan_parquet()).collect_schema().names()
 
-    def _scan_text(self, block: bytes) -> pl.LazyFrame:
-        """Read a block of records as text. With the header before it, a block is a CSV file like any other."""
+    def _scan_csv(self, block: bytes) -> pl.LazyFrame:
+        """Scan a block of records as text; after the header, a block is a complete CSV file."""
         separator = max(",;\t", key=lambda candidate: self._header.count(candidate.encode()))
         return pl.scan_csv(io.BytesIO(self._header + block), infer_schema=False, separator=separator)
 
@@ -84,8 +88,8 @@ class DataFile:
         return pl.scan_parquet(self.path, glob=False)
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
-        """Turn what polars finds wrong with a file into one sentence, which quotes nothing of the data."""
+    def _polars_errors_explained(self) -> Iterator[None]:
+        """Replace an error of polars by one sentence that does not quote the data."""
         try:
             yield
         except pl.exceptions.PolarsError as error:
@@ -100,29 +104,31 @@ class DataFile:
             raise InputError(f"{self.path} cannot be read as CSV: {reason}.") from None
 
     def check_columns(self, names: Collection[str]) -> None:
-        """Refuse a file that lacks columns."""
+        """Raise an error if the file lacks columns."""
         lacking = [repr(shortened(name)) for name in names if name not in self.columns]
         if lacking:
-            more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
-            listed = f"the column{'s' * (len(lacking) > 1)} {', '.join(lacking[:5])}{more}"
-            has = ", ".join(repr(shortened(name)) for name in self.columns[:10]) + ", …" * (len(self.columns) > 10)
+            n_more = len(lacking) - MAX_LACKING_LISTED
+            more = f" and {n_more} more" if n_more > 0 else ""
+            listed = f"the column{'s' * (len(lacking) > 1)} {', '.join(lacking[:MAX_LACKING_LISTED])}{more}"
+            has = ", ".join(repr(shortened(name)) for name in self.columns[:MAX_COLUMNS_LISTED])
+            has += ", …" * (len(self.columns) > MAX_COLUMNS_LISTED)
             raise InputError(f"{self.path} lacks {listed}; it has {has}.")
 
     def batches(self, columns: Sequence[str], advance: Advance) -> Iterator[pl.DataFrame]:
-        """Return the rows as they are in the file, a batch at a time; ``advance`` is told the share that is done."""
+        """Yield batches of rows with the values of the file."""
         self.check_columns(columns)
-        some = False
-        with self._readable():
-            for frame, share in self._text_frames() if self.is_csv else self._parquet_frames():
+        has_rows = False
+        with self._polars_errors_explained():
+            for frame, share in self._csv_frames() if self.is_csv else self._parquet_frames():
                 batch = frame.select(columns).collect()
-                some |= batch.height > 0
+                has_rows |= batch.height > 0
                 yield batch
                 advance(share)
-        if not some:
+        if not has_rows:
             raise InputError(f"{self.path} has no rows.")
 
-    def _text_frames(self) -> Iterator[tuple[pl.LazyFrame, float]]:
-        """Cut a CSV file into blocks of whole records: no more of it is ever in memory."""
+    def _csv_frames(self) -> Iterator[tuple[pl.LazyFrame, float]]:
+        """Yield blocks of complete records, each with its share of the file; one block is in memory at a time."""
         size = self.path.stat().st_size
         with self.path.open("rb") as file:
             file.seek(self._header_bytes)
@@ -132,10 +138,10 @@ class DataFile:
                 end = _end_of_records(rest)
                 if not end and len(rest) > MAX_RECORD_BYTES:
                     raise InputError(f"{self.path} cannot be read as CSV: a quote is not closed.")
-                yield self._scan_text(rest[:end]), end / size
+                yield self._scan_csv(rest[:end]), end / size
                 rest = rest[end:]
         if rest:
-            yield self._scan_text(rest), len(rest) / size
+            yield self._scan_csv(rest), len(rest) / size
 
     def _parquet_frames(self) -> Iterator[tuple[pl.LazyFrame, float]]:
         frame = self._scan_parquet()
@@ -143,18 +149,18 @@ class DataFile:
         for start in range(0, n_rows, PARQUET_ROWS):
             yield frame.slice(start, PARQUET_ROWS), min(PARQUET_ROWS, n_rows - start) / n_rows
 
-    def decoded(
+    def decoded_batches(
         self, features: Mapping[str, Numeric | Categorical], advance: Advance, kept: Sequence[str] = ()
     ) -> Iterator[pl.DataFrame]:
-        """Return the rows as the domain reads them, a batch at a time; columns that are ``kept`` stay as they are."""
-        first = 1
+        """Yield batches of rows with text converted to values of the features; ``kept`` columns are not converted."""
+        first_row = 1
         for batch in self.batches(list(dict.fromkeys([*features, *kept])), advance):
-            # By name, for a list of columns would rename the one without a name.
-            columns = {name: self._decode(batch[name], feature, first) for name, feature in features.items()}
+            # By name: polars would rename a column without a name in a list of columns.
+            columns = {name: self._decode(batch[name], feature, first_row) for name, feature in features.items()}
             yield pl.DataFrame({**columns, **{name: batch[name] for name in kept if name not in features}})
-            first += batch.height
+            first_row += batch.height
 
-    def _decode(self, column: pl.Series, feature: Numeric | Categorical, first: int) -> pl.Series:
+    def _decode(self, column: pl.Series, feature: Numeric | Categorical, first_row: int) -> pl.Series:
         text = as_text(column)
         if text is None:
             return column
@@ -164,14 +170,14 @@ class DataFile:
         row = unreadable.arg_max() if unreadable.any() else None
         if row is not None:
             raise InputError(
-                f"{self.path} has something that is not a number in column {column.name!r}, in row {first + row} below "
-                "the header; correct it, leave it empty, or declare the column categorical."
+                f"{self.path} has something that is not a number in column {column.name!r}, in row {first_row + row} "
+                "below the header; correct it, leave it empty, or declare the column categorical."
             )
         return numbers
 
 
 def _first_record(file: BinaryIO) -> bytes:
-    """Return the first line, and those that it goes on in: names of columns may hold line breaks, in quotes."""
+    """Return the header, which spans several lines if a quoted name holds line breaks."""
     record = line = file.readline(BLOCK_BYTES)
     while line and record.count(b'"') % 2 and len(record) < BLOCK_BYTES:
         line = file.readline(BLOCK_BYTES)
@@ -180,7 +186,7 @@ def _first_record(file: BinaryIO) -> bytes:
 
 
 def _end_of_records(data: bytes) -> int:
-    """Return where the last whole record ends: at the last line break that no open quote precedes."""
+    """Return the end of the last complete record: the last line break outside of quotes."""
     end = data.rfind(b"\n") + 1
     open_quote = data.count(b'"', 0, end) % 2
     while end and open_quote:
@@ -193,7 +199,7 @@ def _end_of_records(data: bytes) -> int:
 def read_domain(path: Path) -> tuple[Domain, str]:
     """Return the domain that a TOML or JSON file describes, and its text."""
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark before the text
+        text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; a domain is a TOML or JSON file.") from None
     try:
@@ -203,7 +209,7 @@ def read_domain(path: Path) -> tuple[Domain, str]:
 
 
 def target_column(file: DataFile, domain: Domain) -> str:
-    """Return the column of the target: the one that the domain names, or else the only one that is no feature."""
+    """Return the name of the target's column: given by the domain, or else the only column that is not a feature."""
     if domain.target_name is not None:
         return domain.target_name
     others = [name for name in file.columns if name not in domain.features]

@@ -1,50 +1,61 @@
-"""A first draft of a domain, read from the data: for a person to check, line by line. Nothing here is private."""
+"""A first draft of a domain, read from the data, for a person to check line by line. A draft is not private."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
 
 import polars as pl
 
 from diprime.cli.data_files import Advance, DataFile, InputError
 from diprime.cli.text_values import MISSING_WORDS, as_text, read_numbers
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.domain import Categorical, Domain, Numeric, Task
 
-REMARK = "# check: this must be public knowledge"
+CHECK_COMMENT = "# check: this must be public knowledge"
 MAX_LEVELS = 254
-MAX_CLASSES = 20  # of whole numbers, which could as well be a quantity
+MAX_CLASSES = 20  # a target with more different whole numbers is drafted as numeric
 
-_HEAD = """\
+_HEADER = """\
 # A draft of what is public about {name}, read from its rows: as it stands, it tells about them.
 # Ask of every line whether you would know it without these rows; if not, replace it by something that you do know.
 # Wider ranges and more levels cost a little accuracy, no privacy. Delete the remark at the end of a line once you
 # have checked it: as long as one is left, a model fitted with this file is marked as not private.
 """
 
-_WIDEST = 1e300  # ranges of data may be as wide as floats are; ranges of features may not
-
-Task = Literal["classification", "regression"]
+_MAX_BOUND = 1e300  # beyond it, a range would be too wide for float64 arithmetic
 
 
 @dataclass
 class ColumnDraft:
-    """What has been seen of a column so far."""
+    """A summary of a column, updated batch by batch.
 
-    is_date: bool = False
+    Attributes
+    ----------
+    is_unsupported : bool
+        Whether the column holds dates, lists or bytes.
+    all_numbers, all_whole : bool
+        Whether all values are numbers, and whether these are whole.
+    low, high : float
+        The range of the finite numbers.
+    never_repeats : bool
+        Whether no batch holds a value twice.
+    distinct : set or None
+        The different values; None if there are more than `MAX_LEVELS`.
+    """
+
+    is_unsupported: bool = False
     all_numbers: bool = True
     low: float = math.inf
     high: float = -math.inf
     all_whole: bool = True
-    none_twice: bool = True  # in any batch
-    distinct: set[str | int | float | bool] | None = field(default_factory=set)  # None: too many to list
+    never_repeats: bool = True
+    distinct: set[str | int | float | bool] | None = field(default_factory=set)
 
-    def look_at(self, column: pl.Series) -> None:
-        """Take a batch into account."""
+    def update(self, column: pl.Series) -> None:
+        """Add a batch of values."""
         dtype = column.dtype
-        self.is_date |= dtype.is_temporal() or dtype.is_nested() or dtype == pl.Binary
-        if self.is_date:
+        self.is_unsupported |= dtype.is_temporal() or dtype.is_nested() or dtype == pl.Binary
+        if self.is_unsupported:
             return
         text = as_text(column)
         if text is not None:
@@ -62,7 +73,7 @@ class ColumnDraft:
             finite = numbers.to_numpy()
             self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
             self.all_whole &= bool((numbers == numbers.round()).all())
-        self.none_twice &= present.n_unique() == len(present)
+        self.never_repeats &= present.n_unique() == len(present)
         if self.distinct is not None:
             self.distinct |= set(present.unique())
             if len(self.distinct) > MAX_LEVELS:
@@ -70,31 +81,33 @@ class ColumnDraft:
 
     @property
     def is_quantity(self) -> bool:
-        """Whether only numbers were seen, and some."""
+        """Whether there are finite numbers and no other values."""
         return self.all_numbers and self.low <= self.high
 
-    def why_no_feature(self) -> str | None:
-        """Return why a column should not be a feature, or None if it may be one."""
-        if self.is_date:
+    def reason_to_leave_out(self) -> str | None:
+        """Return why the column should not be a feature, or None if it may be one."""
+        if self.is_unsupported:
             return "which holds dates, lists or bytes: convert it to numbers or text first"
         if self.distinct is not None:
             return None
         if not self.is_quantity:
             return f"which has more than {MAX_LEVELS} different texts, as names of persons have"
-        return "whose whole numbers never repeat, as keys of persons do" if self.all_whole and self.none_twice else None
+        return (
+            "whose whole numbers never repeat, as keys of persons do" if self.all_whole and self.never_repeats else None
+        )
 
     def feature(self) -> Numeric | Categorical:
-        """Return a feature that covers what was seen."""
+        """Return a feature that covers the values."""
         if self.is_quantity:
-            return Numeric(*_rounded_outwards(self.low, self.high))
+            return Numeric(*_round_outwards(self.low, self.high))
         assert self.distinct is not None
         return Categorical(sorted(self.distinct) or ["nothing but missing values was seen"])
 
     def target(self, task: Task | None) -> Numeric | Categorical | None:
-        """Return a target that covers what was seen, or None for one that a forest cannot learn."""
-        few = self.distinct is not None and len(self.distinct) <= MAX_CLASSES
-        if task == "regression" or (task is None and self.is_quantity and not (self.all_whole and few)):
-            return Numeric(*_rounded_outwards(self.low, self.high)) if self.is_quantity else None
+        """Return a target that covers the values, or None if they cannot be a target of the task."""
+        few_values = self.distinct is not None and len(self.distinct) <= MAX_CLASSES
+        if task == "regression" or (task is None and self.is_quantity and not (self.all_whole and few_values)):
+            return Numeric(*_round_outwards(self.low, self.high)) if self.is_quantity else None
         if not self.distinct:
             return None
         if not self.is_quantity:
@@ -107,31 +120,31 @@ def draft(file: DataFile, target: str, task: Task | None, advance: Advance) -> s
     drafts = {name: ColumnDraft() for name in file.columns}
     for batch in file.batches(file.columns, advance):
         for name, column in drafts.items():
-            column.look_at(batch[name])
-    goal = drafts.pop(target).target(task)
-    if goal is None:
+            column.update(batch[name])
+    target_feature = drafts.pop(target).target(task)
+    if target_feature is None:
         wanted = "numbers" if task == "regression" else f"classes, {MAX_LEVELS} at most"
         raise InputError(f"The column {target!r} of {file.path} does not hold {wanted}, so it cannot be the target.")
-    reasons = {name: column.why_no_feature() for name, column in drafts.items()}
+    reasons = {name: column.reason_to_leave_out() for name, column in drafts.items()}
     features = {name: column.feature() for name, column in drafts.items() if reasons[name] is None}
     if not features:
         raise InputError(f"{file.path} has no column that could be a feature: they hold dates, names or keys.")
     left_out = [f"# Left out: {name!r}, {reason}.\n" for name, reason in reasons.items() if reason is not None]
-    lines = Domain(features, goal, target_name=target).to_toml().splitlines()
-    body = "\n".join(f"{line}  {REMARK}" if line else "" for line in lines)
-    return f"{_HEAD.format(name=file.path.name)}{''.join(left_out)}\n{body}\n"
+    lines = Domain(features, target_feature, target_name=target).to_toml().splitlines()
+    body = "\n".join(f"{line}  {CHECK_COMMENT}" if line else "" for line in lines)
+    return f"{_HEADER.format(name=file.path.name)}{''.join(left_out)}\n{body}\n"
 
 
-def unchecked_lines(text: str) -> int:
-    """Return how many lines of a domain file still bear the draft's remark."""
-    return sum(line.rstrip().endswith(REMARK) for line in text.splitlines())
+def count_unchecked_lines(text: str) -> int:
+    """Return the number of lines of a domain file that still end in the comment of a draft."""
+    return sum(line.rstrip().endswith(CHECK_COMMENT) for line in text.splitlines())
 
 
-def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
-    """Return a range around the seen one whose ends are multiples of a power of ten: 17 to 85 gives 10 to 90."""
-    low, high = (min(max(end, -_WIDEST), _WIDEST) for end in (low, high))
+def _round_outwards(low: float, high: float) -> tuple[float, float]:
+    """Extend a range until its bounds are multiples of a power of ten: 17 to 85 becomes 10 to 90."""
+    low, high = (min(max(bound, -_MAX_BOUND), _MAX_BOUND) for bound in (low, high))
     width = max(high - low, 1e-9 * max(abs(low), abs(high)))
-    digits = -math.floor(math.log10(width if width > 1 / _WIDEST else 1.0))
+    digits = -math.floor(math.log10(width if width > 1 / _MAX_BOUND else 1.0))
     unit = 10.0**-digits
     bottom = round(math.floor(low / unit) * unit, max(digits, 0))
     top = round(math.ceil(high / unit) * unit, max(digits, 0))

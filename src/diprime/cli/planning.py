@@ -1,4 +1,4 @@
-"""What a fit would be like, from public facts alone: a rehearsal on made-up data of the same domain and size."""
+"""What to expect of a fit, from public facts alone: fits to synthetic data of the same domain and size."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from sklearn.metrics import accuracy_score, r2_score
 from diprime import DiPriMeClassifier, DiPriMeRegressor
 from diprime.cli.text_values import level_column
 from diprime.domain import Categorical, Domain, Numeric
-from diprime.estimators.base import target_layout
 from diprime.model.noise import charged_noise_variance
 from diprime.privacy.ledger import Ledger
 
 INFORMATIVE_FEATURES = 5
-CLASS_SIGNAL = 3.0  # of the scores' standard deviation, against noise of a logit
-NUMBER_SIGNAL, NUMBER_NOISE = 0.15, 0.1  # standard deviations, as shares of the target's range
+CLASS_SIGNAL = 3.0  # standard deviation of the classes' scores, to which standard Gumbel noise is added
+NUMBER_SIGNAL, NUMBER_NOISE = 0.15, 0.1  # standard deviations as shares of the target's range
 BATCH_ROWS = 50_000
 TEST_ROWS = 20_000
 
@@ -30,23 +29,24 @@ Model = DiPriMeClassifier | DiPriMeRegressor
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known before a fit.
+    """What to expect of a fit.
 
     Attributes
     ----------
     n_trees, depth : int
-        The shape that the defaults choose. They see a noisy row count, so near a border a fit may choose its neighbour.
+        The shape of the forest by default. It depends on a noisy row count, so that a fit may choose a slightly
+        different one.
     ledger : Ledger
-        How the budget is split.
+        The split of the budget.
     records_per_leaf : float
-        On average.
+        The mean number of records in a leaf.
     leaf_noise : float
         The standard deviation of the noise in each of a leaf's sums, in records.
     measure : str
-        What the scores are.
+        The name of the score: accuracy or R².
     private, noiseless, guess : float
-        Mean scores on made-up data of the private forest, of the same forest without noise, and of the best guess
-        without features.
+        Mean scores on synthetic data of the private forest, of the same forest without noise, and of the best constant
+        prediction.
     """
 
     n_trees: int
@@ -61,17 +61,17 @@ class Plan:
 
 
 def estimator(domain: Domain, epsilon: float, **parameters: Any) -> Model:
-    """Return the unfitted estimator for a domain's target."""
-    kind = DiPriMeClassifier if isinstance(domain.target, Categorical) else DiPriMeRegressor
+    """Return an unfitted estimator for a domain's target."""
+    kind = DiPriMeClassifier if domain.task == "classification" else DiPriMeRegressor
     return kind(epsilon, domain, **parameters)
 
 
 def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance: Callable[[float], None]) -> Plan:
-    """Fit made-up data of the domain with and without noise, and tell what happened."""
-    of_classes = isinstance(domain.target, Categorical)
+    """Fit forests to synthetic data of the domain, with and without noise, and return their scores."""
+    of_classes = domain.task == "classification"
     scores = []
     for seed in range(repeats):
-        truth = MadeUpData(domain, seed)
+        truth = SyntheticData(domain, seed)
         model = estimator(domain, epsilon).fit_batches(truth.batches(n_rows))
         n_trees, depth = model.forest_.n_trees, int(model.forest_.depths[0])
         noiseless = estimator(domain, math.inf, n_estimators=n_trees, max_depth=depth).fit_batches(
@@ -92,7 +92,7 @@ def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance:
         depth,
         model.privacy_,
         n_rows / (n_trees * 2**depth),
-        math.sqrt(charged_noise_variance(model.privacy_, target_layout(domain))),
+        math.sqrt(charged_noise_variance(model.privacy_, domain.layout)),
         "accuracy" if of_classes else "R²",
         private,
         without_noise,
@@ -100,15 +100,15 @@ def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance:
     )
 
 
-class MadeUpData:
-    """Independent features, uniform over the domain's cells and levels, and a target that adds up effects of some.
+class SyntheticData:
+    """Independent features, uniform over the domain's cells and levels, and a target with additive effects of a few.
 
     Parameters
     ----------
     domain : Domain
-        What is public.
+        The domain of the data.
     seed : int
-        Of the effects and of the rows. Nothing here is private.
+        The seed of the effects and of the rows.
     """
 
     def __init__(self, domain: Domain, seed: int) -> None:
@@ -120,7 +120,7 @@ class MadeUpData:
         self._effects = {names[i]: self._effect(int(domain.n_codes[i]), n_scores, names[i]) for i in chosen}
 
     def _effect(self, n_codes: int, n_scores: int, name: str) -> npt.NDArray[np.float64]:
-        """Return what each code of a feature adds to the scores: a slope for numbers, anything for categories."""
+        """Return the effect of each code of a feature on the scores: linear for numbers, random for categories."""
         if isinstance(self._domain.features[name], Categorical):
             effect = self._rng.normal(size=(n_codes, n_scores))
         else:
@@ -129,7 +129,7 @@ class MadeUpData:
         return np.asarray((effect - effect.mean(axis=0)) / np.where(spread > 0, spread, 1))
 
     def batches(self, n_rows: int) -> Iterator[tuple[pl.DataFrame, pl.Series]]:
-        """Draw rows in batches."""
+        """Yield batches of rows and their targets."""
         for start in range(0, n_rows, BATCH_ROWS):
             yield self.draw(min(BATCH_ROWS, n_rows - start))
 
@@ -148,8 +148,8 @@ class MadeUpData:
     def _target(self, scores: npt.NDArray[np.float64]) -> pl.Series:
         target = self._domain.target
         if isinstance(target, Categorical):
-            places = (CLASS_SIGNAL * scores + self._rng.gumbel(size=scores.shape)).argmax(axis=1)
-            return level_column("target", places, target.levels)
+            classes = (CLASS_SIGNAL * scores + self._rng.gumbel(size=scores.shape)).argmax(axis=1)
+            return level_column("target", classes, target.levels)
         assert target.low is not None
         assert target.high is not None
         shares = 0.5 + NUMBER_SIGNAL * scores[:, 0] + NUMBER_NOISE * self._rng.normal(size=len(scores))

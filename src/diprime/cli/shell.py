@@ -1,4 +1,7 @@
-"""How commands speak: results on standard output, errors in one sentence on standard error, bars on a terminal."""
+"""What all commands share: output, errors, progress bars, signals and exit codes.
+
+Results go to standard output; notes, warnings and errors, one line each, to standard error.
+"""
 
 from __future__ import annotations
 
@@ -18,59 +21,59 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from typer.core import TyperGroup
 
 EXIT_CODES = "Exit codes: 0 done; 1 something is wrong with input or output; 2 wrong usage; 130 interrupted."
-BAD_INPUT = (ValueError, TypeError, OSError, MemoryError, pl.exceptions.PolarsError)
+INPUT_ERRORS = (ValueError, TypeError, OSError, MemoryError, pl.exceptions.PolarsError)
 INTERRUPTED = 130
 
 
-class OneSentence(TyperGroup):
-    """Commands whose errors are one sentence, and which clean up after themselves when they are told to stop."""
+class CommandGroup(TyperGroup):
+    """A group of commands that print errors in one sentence, and remove unfinished files when they are terminated."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and exit with its code."""
         try:
-            with _stopped_gently(), _warnings_in_one_line():
+            with _exit_on_signals(), _print_warnings_in_one_line():
                 code = super().main(*args, **{**extra, "standalone_mode": False})
         except typer.TyperException as error:
-            _fail(_usage(error), error.exit_code)
+            _fail(_usage_message(error), error.exit_code)
         except BrokenPipeError:
-            sys.stderr.close()  # whoever read the output has left, and there is nobody to tell
+            sys.stderr.close()  # the reader of the output has gone, so there is nobody to inform
             sys.exit(1)
-        except BAD_INPUT as error:
-            _fail(_sentence(error), 1)
+        except INPUT_ERRORS as error:
+            _fail(_error_message(error), 1)
         if code == INTERRUPTED:
             _fail("Interrupted: nothing was written.", INTERRUPTED)
         sys.exit(code if isinstance(code, int) else 0)
 
 
 def stdout() -> Console:
-    """Return where results go."""
+    """Return the console for results."""
     return Console(highlight=False)
 
 
 def stderr() -> Console:
-    """Return where remarks go."""
+    """Return the console for everything but results."""
     return Console(stderr=True, highlight=False)
 
 
-def remark(text: str) -> None:
-    """Say something that is not a result, in one line."""
-    sys.stdout.flush()  # for the order to be right where both are the same terminal
+def print_note(text: str) -> None:
+    """Print a line that is not a result."""
+    sys.stdout.flush()  # keeps the order if both streams are the same terminal
     print(text, file=sys.stderr)
 
 
-def visible(text: str) -> str:
-    """Return text whose control characters are spelt out: names are other people's, and a terminal obeys them."""
+def escape_controls(text: str) -> str:
+    """Escape control characters, which a terminal would obey: names in files may come from anybody."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def print_json(content: Any) -> None:
-    """Print a result for scripts."""
+    """Print a result as JSON, for scripts."""
     print(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[float], None]]:
-    """Show a bar while something goes on, where somebody can see it; what it yields takes shares of the whole."""
+    """Show a progress bar if standard error is a terminal; yield a function that advances it by a share of the work."""
     console = stderr()
     columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -78,20 +81,20 @@ def progress(what: str) -> Iterator[Callable[[float], None]]:
         yield lambda done: bar.advance(task, done)
 
 
-def _fail(sentence: str, code: int) -> NoReturn:
-    if sentence:
-        remark(f"diprime: {' '.join(sentence.split())}")
+def _fail(message: str, code: int) -> NoReturn:
+    if message:
+        print_note(f"diprime: {' '.join(message.split())}")
     sys.exit(code)
 
 
-def _usage(error: typer.TyperException) -> str:
+def _usage_message(error: typer.TyperException) -> str:
     message, context = error.format_message(), getattr(error, "ctx", None)
-    if not message or context is None:  # without arguments, help is all there is to say
+    if not message or context is None:  # without arguments, typer has printed the help
         return message
     return f"{message.rstrip('.')}; see {context.command_path} --help."
 
 
-def _sentence(error: BaseException) -> str:
+def _error_message(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "There is not enough memory."
     if isinstance(error, OSError) and error.strerror:
@@ -100,20 +103,22 @@ def _sentence(error: BaseException) -> str:
 
 
 @contextmanager
-def _stopped_gently() -> Iterator[None]:
-    """Let a request to terminate, or a terminal that closes, unwind the stack: half-written files are removed then."""
+def _exit_on_signals() -> Iterator[None]:
+    """Exit on SIGTERM and SIGHUP by an exception, so that unfinished files are removed.
+
+    A signal that is ignored stays ignored: a command started under nohup survives a hangup.
+    """
 
     def stop(number: int, frame: object) -> NoReturn:
         sys.exit(128 + number)
 
-    if threading.current_thread() is not threading.main_thread():  # where Python allows no handlers
+    if threading.current_thread() is not threading.main_thread():  # Python allows handlers in the main thread only
         yield
         return
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # not everywhere both
-    requests = [signal.Signals[name] for name in names]
-    before = {number: signal.getsignal(number) for number in requests}
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has no SIGHUP
+    before = {number: signal.getsignal(number) for number in (signal.Signals[name] for name in names)}
     for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # as under nohup
+        if handler is not signal.SIG_IGN:
             signal.signal(number, stop)
     try:
         yield
@@ -123,10 +128,10 @@ def _stopped_gently() -> Iterator[None]:
 
 
 @contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
-    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
-        remark(f"diprime: warning: {' '.join(str(message).split())}")
+def _print_warnings_in_one_line() -> Iterator[None]:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print_note(f"diprime: warning: {' '.join(str(message).split())}")
 
     with warnings.catch_warnings():
-        warnings.showwarning = tell
+        warnings.showwarning = show
         yield

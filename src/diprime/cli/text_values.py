@@ -1,7 +1,7 @@
 """Text as values of a domain.
 
-What a text becomes depends on that text and on the public domain, never on what else a file holds, as it would if types
-were guessed from the data: no record changes how another one is read.
+The value of a text depends on that text and on the public domain alone. If types were guessed from the data, one record
+could change how another one is read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 MISSING_WORDS = ("", "?", "na", "n/a", "nan", "null")
-"""What stands for a missing value, in small letters, unless the domain lists it as a level."""
+"""Texts that stand for a missing value, in lower case, unless the domain lists them as levels."""
 
 _BOOLEAN_WORDS = {"true": True, "false": False}
 _UNLISTED = -1
@@ -22,12 +22,12 @@ _ABSENT = -2
 
 
 def as_text(column: pl.Series) -> pl.Series | None:
-    """Return a column of text, or of labels, as text, and None for one of another type."""
+    """Return a column of text or of labels as text, and None for a column of another type."""
     return column.cast(pl.String) if column.dtype in (pl.String, pl.Categorical, pl.Enum) else None
 
 
 def read_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return text as numbers, null where one is missing, and which values are neither."""
+    """Return text as numbers, null if missing, and a mask of the values that are neither."""
     text = column.str.strip_chars()
     numbers = text.cast(pl.Float64, strict=False)
     unreadable = numbers.is_null() & text.is_not_null()
@@ -37,32 +37,32 @@ def read_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def read_levels(column: pl.Series, levels: Sequence[Any]) -> pl.Series:
-    """Return text as the levels it stands for: null where one is missing, and something else where it is none."""
-    places = {level: place for place, level in enumerate(levels)}
+    """Return text as levels: null if missing, and a value that is no level for any other text."""
+    positions = {level: position for position, level in enumerate(levels)}
     texts = column.drop_nulls().unique()
-    found = pl.Series([_place(text, places) for text in texts], dtype=pl.Int64)
+    found = pl.Series([_position(text, positions) for text in texts], dtype=pl.Int64)
     at = column.replace_strict(texts, found, default=None, return_dtype=pl.Int64).fill_null(_ABSENT)
     return level_column(column.name, at.to_numpy(), levels)
 
 
-def level_column(name: str, places: npt.NDArray[np.int64], levels: Sequence[Any]) -> pl.Series:
-    """Return a column of levels from their places; -1 stands for a value that is no level, -2 for a missing one."""
+def level_column(name: str, positions: npt.NDArray[np.int64], levels: Sequence[Any]) -> pl.Series:
+    """Return a column of levels from their positions; -1 stands for a value that is no level, -2 for a missing one."""
     if not all(isinstance(level, str) for level in levels):
         values = [*levels, None, object()]  # the last two are at -2 and -1
-        return pl.Series(name, [values[place] for place in places], dtype=pl.Object)
+        return pl.Series(name, [values[position] for position in positions], dtype=pl.Object)
     other = "other"
     while other in levels:
         other += "_"
     labels = pl.Series(name, [*levels, None, other], dtype=pl.Enum([*levels, other]))
-    return labels.gather(np.where(places < 0, places + len(labels), places))
+    return labels.gather(np.where(positions < 0, positions + len(labels), positions))
 
 
-def _place(text: str, places: Mapping[Any, int]) -> int:
-    """Return the place of the level that a text stands for: literally, without the space around it, or as a number."""
+def _position(text: str, positions: Mapping[Any, int]) -> int:
+    """Return the position of the level that equals a text: as it is, stripped, as a number or as a Boolean."""
     stripped = text.strip()
     for value in (text, stripped, _number(stripped), _BOOLEAN_WORDS.get(stripped.lower())):
-        if value is not None and value in places:
-            return places[value]
+        if value is not None and value in positions:
+            return positions[value]
     return _ABSENT if stripped.lower() in MISSING_WORDS else _UNLISTED
 
 

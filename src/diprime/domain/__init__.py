@@ -1,8 +1,26 @@
-"""What is public about the data, and how single records become small integers."""
+"""The public facts about a data set, and the encoding of its records as small integers.
+
+The modules, in the order in which data pass through them:
+
+- `features`: `Numeric` and `Categorical`, the public facts about one column;
+- `domain`: `Domain`, the features and the target of a data set, and the entry point to everything below;
+- `files`: domains as TOML, JSON and dicts;
+- `inference`: a domain read from the data, which is not private;
+- `tables`: arrays, lists and data frames as columns that are read a block of rows at a time;
+- `codes`: the meaning of the codes, and the thresholds between the cells of a numeric feature;
+- `levels`: the position of a value among the levels of a categorical feature;
+- `encoding`: rows and targets to codes, with the kernels;
+- `batches`: records that arrive in batches, kept as codes;
+- `target_layout`: encoded targets as the integer vectors that histograms add up.
+
+Except in `inference`, every value is read by itself: no record changes what another one is encoded to, and no error
+depends on a value.
+"""
 
 from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS
 from diprime.domain.domain import Domain
 from diprime.domain.encoding import RowReader
 from diprime.domain.features import Categorical, Numeric
+from diprime.domain.target_layout import Task
 
-__all__ = ["MISSING", "OTHER", "TARGET_UNITS", "Categorical", "Domain", "Numeric", "RowReader"]
+__all__ = ["MISSING", "OTHER", "TARGET_UNITS", "Categorical", "Domain", "Numeric", "RowReader", "Task"]

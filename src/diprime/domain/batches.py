@@ -1,4 +1,4 @@
-"""Records that arrive in batches, kept as codes: one byte for each value, whatever it was before."""
+"""Records that arrive in batches, kept as codes: one byte for each value, whatever its original type."""
 
 from __future__ import annotations
 
@@ -13,12 +13,21 @@ from diprime.domain import Domain
 
 
 class EncodedBatches:
-    """Rows that a forest learns from, as :class:`diprime.histograms.Rows` has them.
+    """The rows of several batches, as :class:`diprime.domain.encoding.Rows`.
+
+    Parameters
+    ----------
+    n_features : int
+        The number of features.
+    batches : list of ndarray of uint8, shape (n, n_features)
+        The codes of each batch.
 
     Attributes
     ----------
     n_rows, n_features : int
         The shape of all batches together.
+    numbers : None
+        The original values are not kept.
     """
 
     numbers: npt.NDArray[Any] | None = None
@@ -30,7 +39,7 @@ class EncodedBatches:
         self.n_rows = int(self._bounds[-1])
 
     def thresholds(self) -> list[npt.NDArray[np.float64]]:
-        """Return nothing: there are no ``numbers``."""
+        """Return an empty list: there are no ``numbers`` to compare with thresholds."""
         return []
 
     def read(self, start: int, stop: int, out: npt.NDArray[np.uint8]) -> None:
@@ -46,7 +55,7 @@ class EncodedBatches:
 def encode_batches(
     batches: Iterable[tuple[Any, Any]], domain: Domain, n_threads: int
 ) -> tuple[EncodedBatches, npt.NDArray[np.int32]]:
-    """Encode batches of records and targets as they arrive, each record by itself; none of them is kept."""
+    """Encode batches of records and targets as they arrive; only the codes are kept."""
     codes: list[npt.NDArray[np.uint8]] = []
     targets: list[npt.NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
     for X, y in batches:

@@ -1,4 +1,4 @@
-"""What the codes mean, and where the cells of a numeric range begin, to the last bit."""
+"""The meaning of the codes, and the thresholds between the cells of a numeric range, exact to the last bit."""
 
 from __future__ import annotations
 
@@ -7,53 +7,49 @@ from decimal import Context, Decimal
 import numpy as np
 import numpy.typing as npt
 
-MISSING = 255
-"""The code of a missing value, for every feature."""
-OTHER = 254
-"""The code of a value that is not among a categorical feature's levels."""
-N_CODES = 256
-"""The number of codes that a feature may have: those of a byte."""
-TARGET_UNITS = 4096
-"""The integer that stands for the top of a numeric target's range."""
-CELLS = 255
-"""The number of cells of a numeric range."""
-BUCKETS = 254
-"""The number of codes that levels share."""
+from diprime.kernels.constants import CELLS, MISSING, N_CODES, OTHER
 
-_LOG_DEPTH = 1_000_000  # how far below its range a log scale that starts at or below zero looks: six decades
+__all__ = ["BUCKETS", "CELLS", "MISSING", "N_CODES", "OTHER", "TARGET_UNITS"]
+
+TARGET_UNITS = 4096
+"""The code of the upper bound of a numeric target; the lower bound has code 0."""
+BUCKETS = 254
+"""The number of codes for the levels of a categorical feature; if it has more levels, some share a code."""
+
+_LOG_SPAN = 1_000_000  # a log scale whose low is not positive covers six decades
 _DECIMAL = Context(prec=50)
 
 _Floats = npt.NDArray[np.float64]
 
 
 def cells_per_unit(low: float, high: float) -> float:
-    """Return the factor of the kernels' formula: the cell of x is ``(x - low) * cells_per_unit``, truncated."""
+    """Return the factor in the kernels' formula: the cell of x is ``(x - low) * cells_per_unit``, truncated."""
     return CELLS / (high - low)
 
 
 def linear_thresholds(low: float, high: float) -> _Floats:
-    """Find, by bisection over the floats, where the kernels' formula steps up.
+    """Find the smallest float64 of every cell but the first, by bisection.
 
-    The formula never decreases in x, rounding included, so the floats of a cell are an interval. Its ends depend
-    on the rounding and are found by asking the formula, not by solving it.
+    The kernels' formula is monotone in x even after rounding, so the floats of a cell form an interval. The rounding
+    decides where the interval ends. Evaluating the formula finds these ends exactly; inverting it would not.
     """
     inverse = cells_per_unit(low, high)
     wanted = np.arange(1, CELLS, dtype=np.float64)
-    below: npt.NDArray[np.int64] = np.full(CELLS - 1, _float_to_order(low))
-    above: npt.NDArray[np.int64] = np.full(CELLS - 1, _float_to_order(high))
-    for _ in range(64):  # one for each bit of an order
-        middle = (below >> 1) + (above >> 1) + (below & above & 1)  # halves first: the sum may not fit 64 bits
-        reached = (_order_to_float(middle) - low) * inverse >= wanted
+    below: npt.NDArray[np.int64] = np.full(CELLS - 1, _float_to_rank(low))
+    above: npt.NDArray[np.int64] = np.full(CELLS - 1, _float_to_rank(high))
+    for _ in range(64):  # one step for each bit of a rank
+        middle = (below >> 1) + (above >> 1) + (below & above & 1)  # the sum of both may overflow int64
+        reached = (_rank_to_float(middle) - low) * inverse >= wanted
         above = np.where(reached, middle, above)
         below = np.where(reached, below, middle)
-    return _order_to_float(above) + 0.0
+    return _rank_to_float(above) + 0.0
 
 
 def log_thresholds(low: float, high: float) -> _Floats:
-    """Lay out the cells in decimal arithmetic, so that every machine gets the same bits."""
+    """Compute geometric thresholds in decimal arithmetic, so that every machine gets the same bits."""
     c = _DECIMAL
     bottom, top = Decimal(low), Decimal(high)
-    ratio = c.divide(top, bottom) if low > 0 else Decimal(_LOG_DEPTH + 1)
+    ratio = c.divide(top, bottom) if low > 0 else Decimal(_LOG_SPAN + 1)
     step = c.exp(c.divide(c.ln(ratio), Decimal(CELLS)))
     powers = [step]
     while len(powers) < CELLS - 1:
@@ -61,18 +57,18 @@ def log_thresholds(low: float, high: float) -> _Floats:
     if low > 0:
         exact = [c.multiply(bottom, p) for p in powers]
     else:
-        unit = c.divide(c.subtract(top, bottom), Decimal(_LOG_DEPTH))
+        unit = c.divide(c.subtract(top, bottom), Decimal(_LOG_SPAN))
         exact = [c.add(bottom, c.multiply(unit, c.subtract(p, Decimal(1)))) for p in powers]
     return np.array([float(e) for e in exact]) + 0.0
 
 
-def _float_to_order(value: float) -> int:
-    """Return the place of a float among all floats: neighbours differ by one."""
+def _float_to_rank(value: float) -> int:
+    """Return the rank of a float among all float64 values; zero has rank 0, and adjacent floats differ by one."""
     bits = int(np.array(abs(value), dtype=np.float64).view(np.int64))
     return bits if value >= 0 else -bits
 
 
-def _order_to_float(order: npt.NDArray[np.int64]) -> _Floats:
-    """Invert `_float_to_order`."""
-    magnitude = np.abs(order).view(np.float64)
-    return np.where(order < 0, -magnitude, magnitude)
+def _rank_to_float(rank: npt.NDArray[np.int64]) -> _Floats:
+    """Invert `_float_to_rank`."""
+    magnitude = np.abs(rank).view(np.float64)
+    return np.where(rank < 0, -magnitude, magnitude)

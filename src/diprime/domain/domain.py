@@ -1,7 +1,8 @@
-"""What is public about the data: ranges, levels, classes, and the small integers that records become.
+"""`Domain`: the public facts about a data set, and the encoding of its records.
 
-Nothing here depends on the values met in a data set: out-of-range numbers are clamped, unseen levels and missing
-values have codes of their own, and the errors are about shapes, names and types. `Domain.infer` alone reads values.
+The encoding of a record depends on the domain and on that record alone. Numbers outside their range are clamped,
+unknown levels and missing values have codes of their own, and errors are about shapes, names and dtypes. Only
+`Domain.infer` derives facts from the data.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from diprime._util.threads import Threads
 from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS
 from diprime.domain.encoding import BLOCK_CODES, Codes, RowEncoding, RowReader, encode_classes, encode_numbers
-from diprime.domain.features import Categorical, Feature, Numeric, linear_formula, short
+from diprime.domain.features import Categorical, Feature, Numeric, bounds, linear_formula, short
 from diprime.domain.files import Facts, read_dict, read_json, read_toml, write_dict, write_json, write_toml
 from diprime.domain.inference import infer
 from diprime.domain.tables import Array, read_table, read_target
@@ -36,24 +37,27 @@ class Domain:
     features : mapping of str to Numeric or Categorical
         The features, in order. Columns of data frames are matched by name, columns of arrays by position.
     target : Numeric or Categorical
-        The classes, or the range of a numeric target (which must be linear: transform the target instead).
+        The classes, or the range of a numeric target. The range must have a linear scale; for any other, transform the
+        target.
     target_name : str, optional
-        The column that holds the target, for whoever reads tables from files.
+        The column that holds the target, for programs that read tables from files.
 
     Attributes
     ----------
     names : tuple of str
         The names of the features.
     n_features : int
-        Their number.
+        The number of features.
     is_categorical : ndarray of bool
         Which features are categorical.
     n_codes : ndarray of int
-        How many codes each feature's cells or levels take, "other" and "missing" not counted.
+        The number of codes of each feature's cells or levels, without those of unknown and missing values.
     task : {"classification", "regression"}
-        What is learnt: classes where the target is categorical, numbers where it is numeric.
+        What is learnt: "classification" if the target is categorical, "regression" if it is numeric.
+    output_range : tuple of float
+        The range of what a model predicts: 0 to 1 for probabilities of classes, or the range of a numeric target.
     layout : TargetLayout
-        How the target becomes integers that can be added up.
+        How encoded targets are represented as integers that can be added up.
 
     Examples
     --------
@@ -103,7 +107,7 @@ class Domain:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Domain):
             return NotImplemented
-        # The order of the features is part of a domain: codes are columns.
+        # Mappings ignore order, but the order of the features is the order of the columns of codes.
         return self._key == other._key
 
     def __hash__(self) -> int:
@@ -118,7 +122,7 @@ class Domain:
 
     def __repr__(self) -> str:
         shown = [f"{name!r}: {feature!r}" for name, feature in list(self.features.items())[:10]]
-        more = f", ... {self.n_features} features" if self.n_features > 10 else ""
+        more = f", ... {self.n_features} features" if self.n_features > 10 else ""  # noqa: PLR2004 -- as many as shown
         name = "" if self.target_name is None else f", target_name={self.target_name!r}"
         return f"Domain({{{', '.join(shown)}{more}}}, target={self.target!r}{name})"
 
@@ -139,21 +143,26 @@ class Domain:
 
     @cached_property
     def n_codes(self) -> npt.NDArray[np.int64]:
-        """How many codes each feature's cells or levels take."""
+        """The number of codes of each feature's cells or levels."""
         counts = [f.n_codes if isinstance(f, Categorical) else f.n_cells for f in self.features.values()]
         return _frozen(np.array(counts, dtype=np.int64))
 
     @property
     def task(self) -> Task:
-        """What is learnt: classes where the target is categorical, numbers where it is numeric."""
+        """What is learnt: "classification" if the target is categorical, "regression" if it is numeric."""
         return "classification" if isinstance(self.target, Categorical) else "regression"
 
     @cached_property
     def layout(self) -> TargetLayout:
-        """How the target becomes integers that can be added up."""
+        """How encoded targets are represented as integers that can be added up."""
         if isinstance(self.target, Categorical):
             return TargetLayout.of_classes(len(self.target.levels))
         return TargetLayout.of_number(TARGET_UNITS)
+
+    @property
+    def output_range(self) -> tuple[float, float]:
+        """The range of what a model predicts: probabilities of classes, or the range of a numeric target."""
+        return bounds(self.target) if isinstance(self.target, Numeric) else (0.0, 1.0)
 
     @cached_property
     def _row_encoding(self) -> RowEncoding:
@@ -162,7 +171,7 @@ class Domain:
     # -- encoding -----------------------------------------------------------------------------------------------------
 
     def reader(self, X: Any) -> RowReader:
-        """Match the columns of a table to the domain, and return what encodes its rows a block at a time.
+        """Match the columns of a table to the domain, and return a reader that encodes its rows a block at a time.
 
         Parameters
         ----------
@@ -172,25 +181,25 @@ class Domain:
         Returns
         -------
         reader : RowReader
-            Safe to share among threads.
+            The reader; threads can share it.
         """
         return self._row_encoding.reader(read_table(X))
 
     def encode(self, X: Any, *, n_threads: int = 1) -> Codes:
-        """Turn records into codes.
+        """Encode records.
 
         Parameters
         ----------
         X : array, list of lists, or pandas, polars or pyarrow table of shape (n, n_features)
-            The records. No more of it than a block of rows is ever copied.
+            The records. At most a block of rows is copied at a time.
         n_threads : int, default=1
-            How many threads share the rows.
+            The number of threads.
 
         Returns
         -------
         codes : ndarray of uint8, shape (n, n_features), C-ordered
-            Cells and levels as numbered by `Numeric.thresholds` and `Categorical.levels`; 254 for a level that is
-            not in the list, 255 for a missing value.
+            Indices of cells and levels, as defined by `Numeric.thresholds` and `Categorical.levels`; 254 for a value
+            that is not a level, 255 for a missing value.
         """
         reader = self.reader(X)
         out = np.empty((reader.n_rows, self.n_features), dtype=np.uint8)
@@ -199,53 +208,54 @@ class Domain:
         return out
 
     def encode_target(self, y: Any, *, n_threads: int = 1) -> npt.NDArray[np.int32]:
-        """Turn targets into integers.
+        """Encode targets.
 
         Parameters
         ----------
         y : array, list, or pandas, polars or pyarrow column of shape (n,)
             The targets.
         n_threads : int, default=1
-            How many threads share the rows.
+            The number of threads.
 
         Returns
         -------
         codes : ndarray of int32, shape (n,)
-            For a categorical target the place of the class, -1 where it is missing or not in the list. For a numeric
-            target ``round(4096 * (y - low) / (high - low))``, halves to even, clamped to 0 and 4096; -1 for NaN.
+            For a categorical target the index of the class, -1 if it is missing or unknown. For a numeric target
+            ``round(4096 * (y - low) / (high - low))``, halves to even, clamped to [0, 4096]; -1 for NaN.
         """
         column = read_target(y)
         if isinstance(self.target, Categorical):
             return encode_classes(self.target, column, n_threads)
         return encode_numbers(self.target, column, n_threads)
 
-    # -- reading a domain from data -----------------------------------------------------------------------------------
+    # -- inference ----------------------------------------------------------------------------------------------------
 
     @classmethod
     def infer(cls, X: Any, y: Any, task: Task) -> Domain:
-        """Read a domain from the data. It tells about them: **not private**.
+        """Infer a domain from the data, whose values it reveals: **not private**.
 
         Parameters
         ----------
         X : array, list of lists, or pandas, polars or pyarrow table
-            The records. Numbers become `Numeric` over the finite values' range; text, Booleans and dictionaries become
-            `Categorical`, with the levels of the dtype where it has them (pandas ``category``, polars ``Enum``).
+            The records. Numbers become `Numeric` over the range of the finite values. Text, Booleans and
+            dictionary-encoded columns become `Categorical`, with the levels of the dtype if it has levels (pandas
+            ``category``, polars ``Enum``).
         y : array, list or column
             The targets; none may be missing or infinite.
         task : {"classification", "regression"}
-            What the target is.
+            Whether the target is categorical or numeric.
 
         Returns
         -------
         domain : Domain
-            Features of arrays are named x0, x1, and so on.
+            The domain; features of arrays are named x0, x1, and so on.
         """
         return cls(*infer(X, y, task))
 
     # -- files --------------------------------------------------------------------------------------------------------
 
     def to_toml(self) -> str:
-        """Write the domain as TOML, pleasant to edit by hand.
+        """Write the domain as TOML, which is easy to edit by hand.
 
         Returns
         -------
@@ -274,7 +284,7 @@ class Domain:
         Parameters
         ----------
         text : str
-            The content of the file. Whatever is wrong with it is a `ValueError` that names the place.
+            The content of the file. A mistake in it raises a `ValueError` that names the key.
 
         Returns
         -------
@@ -300,7 +310,7 @@ class Domain:
         Parameters
         ----------
         text : str
-            The content of the file. Whatever is wrong with it is a `ValueError` that names the place.
+            The content of the file. A mistake in it raises a `ValueError` that names the key.
 
         Returns
         -------
@@ -310,7 +320,7 @@ class Domain:
         return cls._from_facts(read_json(text))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the domain as plain data.
+        """Return the domain as a dict of plain values.
 
         Returns
         -------
@@ -326,7 +336,7 @@ class Domain:
         Parameters
         ----------
         content : dict
-            Whatever is wrong with it is a `ValueError` that names the place.
+            The content. A mistake in it raises a `ValueError` that names the key.
 
         Returns
         -------

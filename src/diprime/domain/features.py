@@ -1,4 +1,4 @@
-"""The public facts about one column: `Numeric` and `Categorical`, plain values that know nothing of any data."""
+"""The public facts about one column: `Numeric` and `Categorical`, which hold nothing that is read from data."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ import numpy.typing as npt
 from diprime.domain.codes import BUCKETS, CELLS, cells_per_unit, linear_thresholds, log_thresholds
 from diprime.domain.tables import is_missing, python_value
 
+MAX_LISTED = 10
+"""The largest number of names or levels that a message or a representation lists."""
+
+_MAX_REPR_LENGTH = 60
+_MAX_WHOLE = 1e15  # larger whole numbers read better in scientific notation
+
 
 @dataclass(frozen=True, repr=False)
 class Numeric:
@@ -24,19 +30,20 @@ class Numeric:
     Parameters
     ----------
     low, high : float, optional
-        The public range, ``low < high``. Numbers outside are clamped to it. Choose it from what is known beforehand,
-        never from the data. Needed unless `edges` is given.
+        The public range, ``low < high``. Numbers outside are clamped to it. Choose it from prior knowledge, never from
+        the data. Required unless `edges` is given.
     scale : {"linear", "log"}, default="linear"
-        How the 255 cells of the range are laid out: of equal width, or geometric. A log scale whose `low` is zero or
-        negative has cells of equal width in ``log1p(1e6 * (x - low) / (high - low))``: six decades.
+        Whether the 255 cells of the range have equal widths or form a geometric sequence. If `low` is not positive, the
+        cells of a log scale have equal widths in ``log1p(1e6 * (x - low) / (high - low))``, which covers six decades.
     edges : sequence of float, optional
-        Instead of a scale, 1 to 254 strictly increasing inner edges; `low` and `high` are then only remarks.
+        Instead of a scale, 1 to 254 strictly increasing edges between the cells. `low` and `high` are then optional and
+        do not affect the codes.
 
     Attributes
     ----------
     thresholds : ndarray of float64
-        The code of x is the number of thresholds at or below x, exactly: ``thresholds[i]`` is the smallest float64
-        whose code is above i. They ascend, and repeat only where the range holds too few floats.
+        The code of x is the number of thresholds at or below x: ``thresholds[i]`` is the smallest float64 whose code is
+        above i, exactly. Thresholds are sorted, and repeat only if the range holds too few floats.
     n_cells : int
         The number of cells, ``len(thresholds) + 1``.
 
@@ -68,30 +75,20 @@ class Numeric:
                 raise ValueError("edges and scale = 'log' are both given; edges alone say where the cells are.")
         elif self.low is None or self.high is None:
             raise ValueError("low and high are both needed unless edges are given; write for example Numeric(0, 100).")
-        if self.low is None or self.high is None:
-            return
-        if not self.low < self.high:
-            raise ValueError(f"low = {tidy(self.low)} is not below high = {tidy(self.high)}; give low < high.")
-        if self.edges is None and self.scale == "linear":
-            width = self.high - self.low
-            # Not 255 / width: Python raises where C gives infinity.
-            if math.isinf(width) or width * sys.float_info.max < 2 * CELLS:
-                raise ValueError(
-                    f"the range from low = {tidy(self.low)} to high = {tidy(self.high)} is too "
-                    f"{'wide' if math.isinf(width) else 'narrow'} for float64 arithmetic; rescale the feature."
-                )
+        if self.low is not None and self.high is not None:
+            _check_range(self.low, self.high, is_linear=self.edges is None and self.scale == "linear")
 
     def __repr__(self) -> str:
-        parts = ["None" if b is None else str(tidy(b)) for b in (self.low, self.high)]
+        parts = ["None" if b is None else str(int_if_whole(b)) for b in (self.low, self.high)]
         if self.edges is not None:
             parts = [] if self.low is None and self.high is None else parts
-            parts.append(f"edges=[{', '.join(str(tidy(e)) for e in self.edges)}]")
+            parts.append(f"edges=[{', '.join(str(int_if_whole(e)) for e in self.edges)}]")
         if self.scale != "linear":
             parts.append(f"scale={self.scale!r}")
         return f"Numeric({', '.join(parts)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("low", "high", "scale", "edges")}  # not what is derived
+        return {name: getattr(self, name) for name in ("low", "high", "scale", "edges")}  # not the cached thresholds
 
     @property
     def n_cells(self) -> int:
@@ -116,17 +113,17 @@ class Categorical:
     Parameters
     ----------
     levels : sequence of hashable
-        The levels, in order, without repetitions. ``None`` and NaN are not levels: they mean "missing". Numbers are
-        levels by value, as in any Python mapping: 1, 1.0 and True are the same level.
+        The levels, in order, each of them once. ``None`` and NaN are not levels: they stand for missing values. Levels
+        are compared by value, like the keys of a dict: 1, 1.0 and True are the same level.
 
     Attributes
     ----------
     levels : tuple
-        The levels; those that came as NumPy scalars are plain Python values.
+        The levels; NumPy scalars are converted to Python values.
     n_codes : int
-        The number of codes that levels take. Up to 254 levels, level i has code i; of more, level i falls in the
-        public bucket ``i % 254``. Unseen levels have code 254 and missing values 255. (As classes of a target, levels
-        never share a bucket.)
+        The number of codes of the levels. Level i has code ``i % 254``, so that levels share codes if there are more
+        than 254. Values that are not levels have code 254, missing values 255. The classes of a target never share a
+        code.
 
     Examples
     --------
@@ -160,47 +157,47 @@ class Categorical:
         object.__setattr__(self, "levels", result)
 
     def __repr__(self) -> str:
-        shown = [short(v) for v in self.levels[:10]]
-        more = f", ... {len(self.levels)} levels" if len(self.levels) > 10 else ""
+        shown = [short(v) for v in self.levels[:MAX_LISTED]]
+        more = f", ... {len(self.levels)} levels" if len(self.levels) > MAX_LISTED else ""
         return f"Categorical([{', '.join(shown)}{more}])"
 
     @property
     def n_codes(self) -> int:
-        """The number of codes that levels take."""
+        """The number of codes of the levels."""
         return min(len(self.levels), BUCKETS)
 
 
 Feature = Numeric | Categorical
-"""What a column, or the target, may be."""
+"""A feature or the target."""
 
 
 def bounds(feature: Numeric) -> tuple[float, float]:
-    """Return the range of a feature that has one, as all without edges do."""
+    """Return the range of a feature that has one; every feature without edges does."""
     assert feature.low is not None
     assert feature.high is not None
     return feature.low, feature.high
 
 
 def linear_formula(feature: Feature) -> tuple[float, float] | None:
-    """Return the low end and the cells per unit of a feature whose cells have equal width, else None."""
+    """Return the lower bound and the cells per unit of a feature with a linear scale; None for any other feature."""
     if isinstance(feature, Categorical) or feature.edges is not None or feature.scale != "linear":
         return None
     low, high = bounds(feature)
     return low, cells_per_unit(low, high)
 
 
-def tidy(number: float) -> int | float:
-    """Return whole numbers as integers, which are what people write."""
-    return int(number) if number.is_integer() and abs(number) < 1e15 else number
+def int_if_whole(number: float) -> int | float:
+    """Return a whole number as an integer, as people write it, unless it is very large."""
+    return int(number) if number.is_integer() and abs(number) < _MAX_WHOLE else number
 
 
 def short(value: object) -> str:
-    """Shorten a value for an error message; integers may be too long even to print."""
+    """Return the representation of a value for an error message, shortened if it is long."""
     try:
         text = repr(value)
-    except Exception:
+    except Exception:  # noqa: BLE001 -- __repr__ may raise anything; Python refuses to print very long integers
         text = f"a {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= _MAX_REPR_LENGTH else text[: _MAX_REPR_LENGTH - 3] + "..."
 
 
 def _finite(value: Any, name: str) -> float:
@@ -216,6 +213,18 @@ def _finite(value: Any, name: str) -> float:
     return number + 0.0
 
 
+def _check_range(low: float, high: float, *, is_linear: bool) -> None:
+    if not low < high:
+        raise ValueError(f"low = {int_if_whole(low)} is not below high = {int_if_whole(high)}; give low < high.")
+    width = high - low
+    # The kernels multiply by CELLS / width, which must stay below the largest float.
+    if is_linear and (math.isinf(width) or width * sys.float_info.max < 2 * CELLS):
+        raise ValueError(
+            f"the range from low = {int_if_whole(low)} to high = {int_if_whole(high)} is too "
+            f"{'wide' if math.isinf(width) else 'narrow'} for float64 arithmetic; rescale the feature."
+        )
+
+
 def _checked_edges(edges: Any) -> tuple[float, ...]:
     if isinstance(edges, (str, bytes, Mapping, set, frozenset)) or not isinstance(edges, Iterable):
         raise ValueError(f"edges = {short(edges)} is not a sequence of numbers; give for example [0, 18, 65].")
@@ -224,5 +233,7 @@ def _checked_edges(edges: Any) -> tuple[float, ...]:
         raise ValueError(f"edges has {len(result)} numbers; give 1 to {CELLS - 1}.")
     for i, (a, b) in enumerate(pairwise(result)):
         if not a < b:
-            raise ValueError(f"edges[{i + 1}] = {tidy(b)} is not above edges[{i}] = {tidy(a)}; sort them.")
+            raise ValueError(
+                f"edges[{i + 1}] = {int_if_whole(b)} is not above edges[{i}] = {int_if_whole(a)}; sort them."
+            )
     return result

@@ -1,4 +1,4 @@
-"""Domains as TOML and JSON, both ways, exactly."""
+"""Domains as TOML, JSON and dicts, written and read back exactly."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from diprime.domain.features import Categorical, Feature, Numeric, short, tidy
+from diprime.domain.features import Categorical, Feature, Numeric, int_if_whole, short
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
+_MAX_LINE_LENGTH = 100  # of a list in TOML
 
 Facts = tuple[Mapping[str, Feature], Feature, str | None]
-"""What a domain consists of: its features, its target, and the target's name if it has one."""
+"""The contents of a domain: its features, its target, and the name of the target or None."""
 
 
 def write_toml(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> str:
@@ -38,7 +39,7 @@ def read_toml(text: str) -> Facts:
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"This is not valid TOML: {error}{_if_a_name(text)}") from None
+        raise ValueError(f"This is not valid TOML: {error}{_file_name_hint(text)}") from None
     return read_dict(content)
 
 
@@ -54,29 +55,31 @@ def read_json(text: str) -> Facts:
     try:
         content = parse_json(text)
     except ValueError as error:
-        raise ValueError(f"{error}{_if_a_name(text)}") from None
+        raise ValueError(f"{error}{_file_name_hint(text)}") from None
     return read_dict(content)
 
 
-def _if_a_name(text: str) -> str:
-    """Return what to do if a text is the name of a file rather than its content."""
+def _file_name_hint(text: str) -> str:
+    """Return advice to append to an error if a text looks like the name of a file rather than its content."""
     return "; give the content of the file, not its name." if text.endswith((".toml", ".json")) else ""
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON in which no key occurs twice; whatever is wrong with it is a `ValueError`."""
+    """Parse JSON; raise a `ValueError` if it is invalid or an object repeats a key."""
     try:
-        return json.loads(text, object_pairs_hook=_without_repetition)
+        return json.loads(text, object_pairs_hook=_reject_repeated_keys)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"This is not valid JSON: {error}") from None
 
 
 def write_dict(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> dict[str, Any]:
     """Write a domain as `Domain.to_dict` does."""
-    name = {} if target_name is None else {"name": _text(target_name, "target.name")}
+    name = {} if target_name is None else {"name": _checked_text(target_name, "target.name")}
     return {
-        "features": {_text(n, "A feature name"): _to_plain(f, f"features.{n}") for n, f in features.items()},
-        "target": name | _to_plain(target, "target"),
+        "features": {
+            _checked_text(n, "A feature name"): _feature_to_dict(f, f"features.{n}") for n, f in features.items()
+        },
+        "target": name | _feature_to_dict(target, "target"),
     }
 
 
@@ -85,17 +88,17 @@ def read_dict(content: Any) -> Facts:
     _check_keys(content, "the file", {"features", "target"}, {"features", "target"})
     if not isinstance(content["features"], dict) or not content["features"]:
         raise ValueError("features is not a table of at least one feature; write for example [features.age].")
-    features = {name: _from_plain(f, f"features.{short(name)[1:-1]}") for name, f in content["features"].items()}
+    features = {name: _feature_from_dict(f, f"features.{short(name)[1:-1]}") for name, f in content["features"].items()}
     target, target_name = content["target"], None
     if isinstance(target, dict) and "name" in target:
         target_name = target["name"]
         if not isinstance(target_name, str):
             raise ValueError(f"target.name is {short(target_name)}; it should be the name of a column.")
         target = {key: value for key, value in target.items() if key != "name"}
-    return features, _from_plain(target, "target"), target_name
+    return features, _feature_from_dict(target, "target"), target_name
 
 
-def _to_plain(feature: Feature, where: str) -> dict[str, Any]:
+def _feature_to_dict(feature: Feature, where: str) -> dict[str, Any]:
     if isinstance(feature, Categorical):
         for i, level in enumerate(feature.levels):
             if type(level) not in (str, int, float, bool):
@@ -104,20 +107,20 @@ def _to_plain(feature: Feature, where: str) -> dict[str, Any]:
                     "floats and Booleans can be written to a file."
                 )
             if isinstance(level, str):
-                _text(level, f"{where}.levels[{i}]")
+                _checked_text(level, f"{where}.levels[{i}]")
         return {"kind": "categorical", "levels": list(feature.levels)}
     content: dict[str, Any] = {"kind": "numeric"}
     for name in ("low", "high"):
         if getattr(feature, name) is not None:
-            content[name] = tidy(getattr(feature, name))
+            content[name] = int_if_whole(getattr(feature, name))
     if feature.edges is not None:
-        content["edges"] = [tidy(e) for e in feature.edges]
+        content["edges"] = [int_if_whole(e) for e in feature.edges]
     if feature.scale != "linear":
         content["scale"] = feature.scale
     return content
 
 
-def _text(value: str, where: str) -> str:
+def _checked_text(value: str, where: str) -> str:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
@@ -127,7 +130,7 @@ def _text(value: str, where: str) -> str:
 
 def _toml_key(name: str) -> str:
     bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if bare else _toml_value(_text(name, "A feature name"))
+    return name if bare else _toml_value(_checked_text(name, "A feature name"))
 
 
 def _toml_value(value: Any) -> str:
@@ -136,14 +139,14 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, list):
         parts = [_toml_value(v) for v in value]
         line = f"[{', '.join(parts)}]"
-        return line if len(line) <= 100 else "[\n" + "".join(f"    {p},\n" for p in parts) + "]"
+        return line if len(line) <= _MAX_LINE_LENGTH else "[\n" + "".join(f"    {p},\n" for p in parts) + "]"
     if isinstance(value, str):
-        # JSON's escapes are TOML's, but for DEL, which TOML wants escaped too.
+        # TOML has the escapes of JSON, but requires DEL to be escaped too.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
@@ -163,7 +166,7 @@ def _check_keys(content: Any, where: str, allowed: set[str], needed: set[str]) -
             raise ValueError(f"{where} lacks {key}; it should have {', '.join(sorted(needed))}.")
 
 
-def _from_plain(content: Any, where: str) -> Feature:
+def _feature_from_dict(content: Any, where: str) -> Feature:
     kind = content.get("kind") if isinstance(content, dict) else None
     if kind == "categorical":
         _check_keys(content, where, {"kind", "levels"}, {"kind", "levels"})

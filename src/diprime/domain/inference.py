@@ -1,4 +1,4 @@
-"""A domain's features and target, read from the data. What comes out tells about them: nothing here is private."""
+"""A domain's features and target, read from the data. The result reveals values: nothing here is private."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from diprime.domain.features import Categorical, Feature, Numeric, short
-from diprime.domain.tables import Array, Column, is_missing, python_value, read_table, read_target, spans
+from diprime.domain.tables import Array, Column, is_missing, python_value, read_table, read_target, row_blocks
 from diprime.domain.target_layout import Task
 
-_WIDEST = 8e307  # half the largest range that float64 can subtract
+_MAX_BOUND = 8e307  # the difference of two bounds of this magnitude is finite
+_MIN_WIDTH = 1e-300  # a narrower range is widened
 
 
 def infer(X: Any, y: Any, task: Task) -> tuple[dict[str, Feature], Feature]:
-    """Return the features and the target that `Domain.infer` makes a domain of."""
+    """Return the features and the target of `Domain.infer`."""
     if task not in ("classification", "regression"):
         raise ValueError(f"task = {short(task)} is unknown; use 'classification' or 'regression'.")
     table = read_table(X)
@@ -40,12 +41,12 @@ def _infer_feature(column: Column) -> Feature:
     if column.declared and column.labels is not None:
         return Categorical(column.labels or [""])
     if column.kind == "number" or (column.kind == "object" and _holds_numbers(column)):
-        return _numeric_over(_finite_only(column.floats(a, b)) for a, b in spans(0, column.n_rows))
+        return _numeric_covering(_finite_only(column.floats(a, b)) for a, b in row_blocks(0, column.n_rows))
     return Categorical(_distinct(column) or [""])
 
 
 def _infer_classes(column: Column) -> Categorical:
-    for a, b in spans(0, column.n_rows):
+    for a, b in row_blocks(0, column.n_rows):
         if column.kind == "number":
             _checked_finite(column.floats(a, b))
             continue
@@ -63,13 +64,13 @@ def _infer_classes(column: Column) -> Categorical:
 
 def _infer_range(column: Column) -> Numeric:
     column.check_numeric("y")
-    return _numeric_over(_checked_finite(column.floats(a, b)) for a, b in spans(0, column.n_rows))
+    return _numeric_covering(_checked_finite(column.floats(a, b)) for a, b in row_blocks(0, column.n_rows))
 
 
 def _holds_numbers(column: Column) -> bool:
-    """Tell whether a column of objects has nothing but numbers and missing values."""
+    """Return whether a column of objects holds only numbers and missing values."""
     numbers = (int, float, np.integer, np.floating, Decimal)
-    for a, b in spans(0, column.n_rows):
+    for a, b in row_blocks(0, column.n_rows):
         for v in column.values(a, b):
             if isinstance(v, bool) or not (isinstance(v, numbers) or is_missing(v)):
                 return False
@@ -77,7 +78,7 @@ def _holds_numbers(column: Column) -> bool:
 
 
 def _finite_only(values: Array) -> Array:
-    if math.isfinite(values.max()) and math.isfinite(values.min()):  # mostly so, and then nothing is copied
+    if math.isfinite(values.max()) and math.isfinite(values.min()):  # the usual case, without a copy
         return values
     return np.asarray(values[np.isfinite(values)])
 
@@ -90,35 +91,35 @@ def _checked_finite(values: Array) -> Array:
     return values
 
 
-def _numeric_over(blocks: Iterable[Array]) -> Numeric:
-    """Make a range that `Numeric` accepts of the observed one: not empty, not a point, not wider than float64."""
+def _numeric_covering(blocks: Iterable[Array]) -> Numeric:
+    """Return a feature that covers the values; an observed range that `Numeric` would refuse is adjusted."""
     low, high = math.inf, -math.inf
     for values in blocks:
         low = min(low, float(values.min(initial=math.inf)))
         high = max(high, float(values.max(initial=-math.inf)))
     if low > high:
         return Numeric(0, 1)
-    low, high = (min(max(bound, -_WIDEST), _WIDEST) for bound in (low, high))
-    if high - low < 1e-300:
+    low, high = (min(max(bound, -_MAX_BOUND), _MAX_BOUND) for bound in (low, high))
+    if high - low < _MIN_WIDTH:
         half = max(1.0, abs(low)) / 2
-        low, high = max(low - half, -_WIDEST), min(high + half, _WIDEST)
+        low, high = max(low - half, -_MAX_BOUND), min(high + half, _MAX_BOUND)
     return Numeric(low, high)
 
 
 def _distinct(column: Column) -> list[Any]:
-    """Return the hashable values that occur, sorted where they can be, else in order of appearance."""
-    seen: dict[Any, None] = {}
-    for a, b in spans(0, column.n_rows):
+    """Return the distinct hashable values, sorted if they can be compared, else in order of appearance."""
+    distinct: dict[Any, None] = {}
+    for a, b in row_blocks(0, column.n_rows):
         values: Iterable[Any] = column.values(a, b)
         if column.kind == "number":
-            values = dict.fromkeys(values)  # hashable all of them
+            values = dict.fromkeys(values)  # numbers are hashable
         for value in values:
             if not is_missing(value):
                 try:
-                    seen.setdefault(python_value(value))
-                except Exception:  # unhashable: it will be "other"
+                    distinct.setdefault(python_value(value))
+                except Exception:  # noqa: BLE001 -- __hash__ may raise anything; such a value is encoded as OTHER
                     continue
     try:
-        return sorted(seen)
-    except Exception:
-        return list(seen)
+        return sorted(distinct)
+    except Exception:  # noqa: BLE001 -- comparison of values of any types may raise anything
+        return list(distinct)

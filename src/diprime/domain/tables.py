@@ -1,6 +1,7 @@
 """Arrays, data frames and lists as columns that are read a block of rows at a time.
 
-What a column is follows from its dtype alone, and so do the errors: never from the values met.
+The kind of a column, and the errors raised for it, depend on its dtype alone and never on its values. Object columns
+may hold values of any type, whose methods may raise anything; such an exception is caught, for it would reveal a value.
 """
 
 from __future__ import annotations
@@ -17,20 +18,36 @@ import numpy as np
 import numpy.typing as npt
 
 BLOCK_ROWS = 16_384
-"""The most rows that are read, and where necessary copied, at a time."""
+"""The largest number of rows that are read, and if necessary copied, at a time."""
 
 Array = npt.NDArray[Any]
 """An array of any dtype."""
 
-_NO_NUMBERS = (np.ndarray, np.complexfloating, np.datetime64, np.timedelta64)
+_NEVER_NUMERIC = (np.ndarray, np.complexfloating, np.datetime64, np.timedelta64)
 
 
 @dataclass(frozen=True)
 class Column:
     """One column of the data.
 
-    `block` gives rows start to stop as an array: numbers, objects, or places in `labels` (-1 for missing); `values`
-    gives them as Python values. `kind` follows from the dtype alone, and so do the errors raised for it.
+    Attributes
+    ----------
+    n_rows : int
+        The number of rows.
+    kind : {"number", "text", "object", "labels"}
+        What the column holds, according to its dtype.
+    block : callable
+        Return rows ``start`` to ``stop`` as an array: numbers, objects, or indices into `labels`, -1 for missing.
+    values : callable
+        Return rows ``start`` to ``stop`` as Python values.
+    dtype : str
+        The name of the dtype, for error messages.
+    labels : sequence or None
+        The labels of a dictionary-encoded column.
+    declared : bool
+        Whether the labels belong to the dtype, rather than being collected from the values.
+    boolean : bool
+        Whether the dtype is Boolean.
     """
 
     n_rows: int
@@ -39,7 +56,7 @@ class Column:
     values: Callable[[int, int], Sequence[Any]]
     dtype: str
     labels: Sequence[Any] | None = None
-    declared: bool = False  # the labels come from the dtype, not from the values
+    declared: bool = False
     boolean: bool = False
 
     def floats(self, start: int, stop: int) -> Array:
@@ -48,7 +65,7 @@ class Column:
         return _objects_to_floats(block) if self.kind == "object" else as_floats(block)
 
     def check_numeric(self, where: str) -> None:
-        """Refuse a column whose dtype does not hold numbers."""
+        """Raise an error if the dtype cannot hold numbers."""
         if self.kind not in ("number", "object"):
             raise TypeError(
                 f"{where} has dtype {self.dtype}, where numbers are expected; convert it to numbers, or declare it "
@@ -58,52 +75,64 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of equal length."""
+    """Columns of equal length.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        The shape.
+    column : callable
+        Return a column by its index.
+    names : list of str or None
+        The names of the columns; None if columns are matched by position.
+    matrix : ndarray or None
+        The data, if they are an array of numbers.
+    """
 
     n_rows: int
     n_columns: int
     column: Callable[[int], Column]
-    names: list[str] | None = None  # None: columns are matched by position
-    matrix: Array | None = None  # all the columns as numbers, where X is such an array
+    names: list[str] | None = None
+    matrix: Array | None = None
 
 
 def is_kernel_ready(array: Array) -> bool:
-    """Tell whether the kernels can read an array in place."""
-    return array.dtype in (np.float32, np.float64) and array.flags.aligned  # in the machine's own byte order
+    """Return whether the kernels can read an array in place."""
+    return array.dtype in (np.float32, np.float64) and array.flags.aligned  # not in foreign byte order
 
 
 def as_floats(block: Array) -> Array:
-    """Return float32 and float64 as they are, for the kernels to read in place, and anything else as float64."""
+    """Return a block as float32 or float64; one that the kernels can read in place is not copied."""
     if is_kernel_ready(block):
         return block
-    with np.errstate(over="ignore", invalid="ignore"):  # long doubles beyond float64 become infinite, and are clamped
+    with np.errstate(over="ignore", invalid="ignore"):  # long doubles beyond float64 become infinite
         return block.astype(np.float64, order="C")
 
 
 def _objects_to_floats(block: Array) -> npt.NDArray[np.float64]:
-    # One by one: NumPy reads a block of dates and numbers differently if it also holds a value that is neither, and
-    # no record may change what another one becomes.
+    # One value at a time, because no record may change what another one is encoded to: NumPy converts dates and numbers
+    # differently if the same block holds a value that is neither.
     return np.fromiter(map(_object_to_float, block), dtype=np.float64, count=len(block))
 
 
 def _object_to_float(value: Any) -> float:
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            return math.nan if isinstance(value, _NO_NUMBERS) else float(value)
+            return math.nan if isinstance(value, _NEVER_NUMERIC) else float(value)
     except OverflowError:
         try:
             return math.inf if value > 0 else -math.inf
-        except Exception:
+        except Exception:  # noqa: BLE001 -- comparison with a private value may raise anything
             return math.nan
-    except Exception:
+    except Exception:  # noqa: BLE001 -- __float__ of a private value may raise anything
         return math.nan
 
 
 def read_table(X: Any) -> Table:
-    """Read the records; only shapes, names and dtypes can be wrong."""
+    """Read the records; errors are about shapes, names and dtypes only."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError("Sparse data are not supported: X is a sparse matrix; convert it with X.toarray().")
-    X = _as_column_or_frame(X)
+    X = _wrap_bare_columns(X)
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError:
@@ -118,20 +147,20 @@ def read_table(X: Any) -> Table:
             "data frame."
         )
     array = np.asarray(X) if _is_array(X, "X") else _rows_to_array(list(X))
-    if array.ndim != 2:
+    if array.ndim != 2:  # noqa: PLR2004 -- rows and columns
         advice = (
             "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or "
             "array.reshape(1, -1) if it contains a single sample."
         )
         raise ValueError(f"Expected 2D array, got {array.ndim}D array instead: X has shape {array.shape}. {advice}")
-    _array_column(array, "X")  # for its checks of the dtype
+    _array_column(array, "X")  # checks the dtype, also where there are no columns
     matrix = array if array.dtype.kind in "biuf" else None
     return Table(len(array), array.shape[1], lambda j: _array_column(array[:, j], "X"), matrix=matrix)
 
 
 def read_target(y: Any) -> Column:
-    """Read the targets: one column."""
-    y = _as_column_or_frame(y)
+    """Read the targets, which are one column."""
+    y = _wrap_bare_columns(y)
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return _series_column(series, "y")
@@ -143,8 +172,8 @@ def read_target(y: Any) -> Column:
         return table.column(0)
     if isinstance(y, (str, bytes, Mapping)) or not (isinstance(y, Iterable) or _is_array(y, "y")):
         raise ValueError(f"y should be a 1d array, got a {type(y).__name__} instead.")
-    array = np.asarray(y) if _is_array(y, "y") else _to_objects([_unwrapped(value) for value in y])
-    if array.ndim == 2 and array.shape[1] == 1:
+    array = np.asarray(y) if _is_array(y, "y") else _object_array([_unwrap_single(value) for value in y])
+    if array.shape[1:] == (1,):
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"y should be a 1d array, got an array of shape {array.shape} instead.")
@@ -163,8 +192,11 @@ def _read_frame(frame: nw.DataFrame[Any]) -> Table:
     return Table(len(frame), len(names), columns.__getitem__, names)
 
 
-def _as_column_or_frame(values: Any) -> Any:
-    """Put bare columns of pandas and pyarrow into a series or table: how NumPy reads them depends on missing values."""
+def _wrap_bare_columns(values: Any) -> Any:
+    """Wrap a bare pandas or pyarrow column in a series or table.
+
+    NumPy would choose the dtype of a bare column by whether values are missing.
+    """
     library = type(values).__module__.partition(".")[0]
     if library == "pyarrow":
         pyarrow: Any = importlib.import_module("pyarrow")
@@ -180,10 +212,10 @@ def _as_column_or_frame(values: Any) -> Any:
 
 
 def _is_array(values: Any, where: str) -> bool:
-    """Tell arrays, which have a dtype, from lists and the like.
+    """Return whether values are an array, with a dtype, rather than a list or another iterable.
 
-    The values of a list stay what they are: one dtype for all, which NumPy would choose, lets a record change what
-    others become, as a float among large integers does.
+    The values of a list are read one by one. NumPy would choose one dtype for all of them, so that a record could
+    change what others are encoded to, as a float among large integers does.
     """
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{where} is a masked array; fill it first, with NaN for what is missing.")
@@ -191,9 +223,9 @@ def _is_array(values: Any, where: str) -> bool:
 
 
 def _rows_to_array(rows: list[Any]) -> Array:
-    """Return a list of rows as an array of objects, cell by cell, for a cell may be a tuple."""
+    """Return a list of rows as an array of objects; a cell may be a tuple, which NumPy would unpack."""
     if not rows or not isinstance(rows[0], (list, tuple, np.ndarray)):
-        return _to_objects(rows)
+        return _object_array(rows)
     width = len(rows[0])
     if not all(isinstance(row, (list, tuple, np.ndarray)) and len(row) == width for row in rows):
         raise ValueError("X does not have rows of equal length; give a rectangular table.")
@@ -204,20 +236,21 @@ def _rows_to_array(rows: list[Any]) -> Array:
     return array
 
 
-def _unwrapped(value: Any) -> Any:
-    """Return what a list of one holds, as in a column of targets."""
+def _unwrap_single(value: Any) -> Any:
+    """Return the element of a list or array of one element, such as a row of a one-column target."""
+    # A zero-dimensional array, such as np.ma.masked, has no length.
     shape = value.shape if isinstance(value, np.ndarray) else (len(value),) if isinstance(value, list) else ()
-    return value[0] if shape == (1,) else value  # an array may have no length at all: np.ma.masked is one
+    return value[0] if shape == (1,) else value
 
 
-def _no_times(where: str, dtype: object) -> NoReturn:
+def _refuse_times(where: str, dtype: object) -> NoReturn:
     raise TypeError(f"{where} has dtype {dtype}; convert dates and times to numbers first, such as days since a date.")
 
 
 def _array_column(array: Array, where: str) -> Column:
     kind = array.dtype.kind
     if kind in "mM":
-        _no_times(where, array.dtype)
+        _refuse_times(where, array.dtype)
     if kind == "c":
         raise ValueError(f"Complex data not supported: {where} has dtype {array.dtype}; give its parts as two columns.")
     kinds: dict[str, Literal["number", "text", "object"]] = {"O": "object", "U": "text", "S": "text", "T": "text"}
@@ -228,125 +261,160 @@ def _array_column(array: Array, where: str) -> Column:
         kinds.get(kind, "number"),
         lambda start, stop: array[start:stop],
         lambda start, stop: array[start:stop].tolist(),
-        "str" if kind in "US" else str(array.dtype),  # how long the longest text is, is nobody's business
+        "str" if kind in "US" else str(array.dtype),  # the dtype itself reveals the length of the longest text
         boolean=kind == "b",
     )
 
 
 def _series_column(series: nw.Series[Any], where: str) -> Column:
     native: Any = series.to_native()
-    implementation = series.implementation
-    if implementation.is_pandas() and isinstance(native.dtype, np.dtype):
-        return _array_column(native.to_numpy(), where)  # asked of pandas: narwhals guesses what objects are from values
+    if series.implementation.is_pandas() and isinstance(native.dtype, np.dtype):
+        return _array_column(native.to_numpy(), where)  # narwhals would guess the dtype of objects from their values
     dtype = series.dtype
     if dtype.is_temporal():
-        _no_times(where, dtype)
-
+        _refuse_times(where, dtype)
     name = str(dtype).partition("(")[0]  # without the categories
+    values = _value_reader(series)
+    if dtype in (nw.Categorical, nw.Enum):
+        dictionary = _dictionary_encoding(series, native)
+        if dictionary is not None:
+            indices, labels, declared = dictionary
+            return Column(len(series), "labels", indices, values, name, labels, declared)
+    if dtype in (nw.Categorical, nw.Enum, nw.String, nw.Binary):
+        return Column(len(series), "text", lambda start, stop: _object_array(values(start, stop)), values, name)
+    if dtype == nw.Object or _has_null_dtype(native):
+        return Column(len(series), "object", lambda start, stop: _object_array(values(start, stop)), values, name)
+    if not (dtype.is_numeric() or dtype == nw.Boolean):
+        raise TypeError(f"{where} has dtype {dtype}, which is neither numbers nor text; convert it first.")
+    floats = _floats_in_place(series, native)
+    if floats is not None:
+        return _array_column(floats, where)
+    return Column(len(series), "number", _number_reader(series), values, name, boolean=dtype == nw.Boolean)
+
+
+def _value_reader(series: nw.Series[Any]) -> Callable[[int, int], Sequence[Any]]:
+    """Return a function that reads rows as Python values; a value that cannot be read becomes one that is no level."""
 
     def value(at: int) -> Any:
         try:
             return series[at : at + 1].to_list()[0]
-        except Exception:  # text that is no text: it is not a level
+        except Exception:  # noqa: BLE001 -- invalid text raises an error, which would reveal that a value is invalid
             return object()
 
     def values(start: int, stop: int) -> Sequence[Any]:
         try:
             return series[start:stop].to_list()
-        except Exception:
+        except Exception:  # noqa: BLE001 -- one invalid value fails the block: read the others one by one
             return [value(at) for at in range(start, stop)]
 
-    if dtype in (nw.Categorical, nw.Enum):
-        dictionary = _dictionary(series, native)
-        if dictionary is not None:
-            places, labels, declared = dictionary
-            return Column(len(series), "labels", places, values, name, labels, declared)
-    if dtype in (nw.Categorical, nw.Enum, nw.String, nw.Binary):
-        return Column(len(series), "text", lambda start, stop: _to_objects(values(start, stop)), values, name)
-    nulls = str(getattr(native, "dtype", getattr(native, "type", ""))).lower().startswith("null")
-    if nulls:  # nothing says of what
-        return Column(len(series), "object", lambda start, stop: _to_objects(values(start, stop)), values, name)
-    if dtype.is_numeric() or dtype == nw.Boolean:
-        if dtype.is_float() and implementation.is_polars() and native.n_chunks() == 1 and not native.null_count():
-            return _array_column(native.to_numpy(), where)  # no copy
-        if dtype.is_float() and implementation.is_pyarrow() and native.num_chunks == 1 and not native.null_count:
-            return _array_column(native.chunk(0).to_numpy(), where)  # no copy
-
-        def block(start: int, stop: int) -> Array:
-            part = series[start:stop]
-            of_128_bits = dtype in (nw.Int128, nw.UInt128)  # which NumPy does not have
-            if of_128_bits or not (dtype.is_integer() or dtype == nw.Boolean):
-                return part.cast(nw.Float32 if dtype == nw.Float32 else nw.Float64).to_numpy()
-            # Converted by NumPy, which rounds large integers where pyarrow fails on them.
-            result = part.fill_null(False if dtype == nw.Boolean else 0).to_numpy().astype(np.float64)
-            result[part.is_null().to_numpy()] = np.nan
-            return result
-
-        return Column(len(series), "number", block, values, name, boolean=dtype == nw.Boolean)
-    if dtype == nw.Object:
-        return Column(len(series), "object", lambda start, stop: _to_objects(values(start, stop)), values, name)
-    raise TypeError(f"{where} has dtype {dtype}, which is neither numbers nor text; convert it first.")
+    return values
 
 
-def _to_objects(values: Sequence[Any]) -> Array:
+def _has_null_dtype(native: Any) -> bool:
+    """Return whether a column has the dtype of nulls, which does not say what the missing values are."""
+    return str(getattr(native, "dtype", getattr(native, "type", ""))).lower().startswith("null")
+
+
+def _floats_in_place(series: nw.Series[Any], native: Any) -> Array | None:
+    """Return a column of floats as an array without a copy, or None if that is not possible."""
+    implementation = series.implementation
+    if not series.dtype.is_float():
+        return None
+    if implementation.is_polars() and native.n_chunks() == 1 and not native.null_count():
+        return np.asarray(native.to_numpy())
+    if implementation.is_pyarrow() and native.num_chunks == 1 and not native.null_count:
+        return np.asarray(native.chunk(0).to_numpy())
+    return None
+
+
+def _number_reader(series: nw.Series[Any]) -> Callable[[int, int], Array]:
+    """Return a function that reads rows of a column of numbers or Booleans as floats, NaN where missing."""
+    dtype = series.dtype
+    has_128_bits = dtype in (nw.Int128, nw.UInt128)  # NumPy has no such integers
+
+    def block(start: int, stop: int) -> Array:
+        part = series[start:stop]
+        if has_128_bits or not (dtype.is_integer() or dtype == nw.Boolean):
+            return part.cast(nw.Float32 if dtype == nw.Float32 else nw.Float64).to_numpy()
+        # NumPy rounds integers beyond 2**53; pyarrow would raise an error.
+        result = part.fill_null(False if dtype == nw.Boolean else 0).to_numpy().astype(np.float64)
+        result[part.is_null().to_numpy()] = np.nan
+        return result
+
+    return block
+
+
+def _object_array(values: Sequence[Any]) -> Array:
     result = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):  # one by one: NumPy would unpack sequences
+    for i, value in enumerate(values):  # assigning all at once would unpack sequences
         result[i] = value
     return result
 
 
-def _dictionary(series: nw.Series[Any], native: Any) -> tuple[Callable[[int, int], Array], list[Any], bool] | None:
-    """Return the places of a dictionary-coded column, its labels, and whether these belong to the dtype."""
+_Dictionary = tuple[Callable[[int, int], Array], list[Any], bool]
+"""A reader of a column's indices into its labels, the labels, and whether these belong to the dtype."""
+
+
+def _dictionary_encoding(series: nw.Series[Any], native: Any) -> _Dictionary | None:
+    """Return the dictionary encoding of a categorical column, or None if it has none that can be read."""
     implementation = series.implementation
     if implementation.is_pandas() and hasattr(native, "cat"):
         codes = native.cat.codes.to_numpy()
         return (lambda start, stop: codes[start:stop]), native.cat.categories.tolist(), True
     if implementation.is_polars():
-        if series.dtype == nw.Enum:
-            labels: list[Any] = native.dtype.categories.to_list()
-            numbers = np.arange(len(labels))
-        else:  # a Categorical's numbers are shared by the whole process: keep those that occur
-            distinct = native.drop_nulls().unique()
-            labels, numbers = distinct.to_list(), distinct.to_physical().to_numpy()
-        table = np.full(int(np.max(numbers, initial=0)) + 2, -1)  # its last entry is for nulls
-        table[numbers] = np.arange(len(labels))
-
-        def places(start: int, stop: int) -> Array:
-            at: Array = native[start:stop].to_physical().cast(int).fill_null(-1).to_numpy()
-            return table[at]
-
-        return places, labels, series.dtype == nw.Enum
+        return _polars_dictionary(native, is_enum=series.dtype == nw.Enum)
     if implementation.is_pyarrow():
-        try:
-            unified = native.unify_dictionaries()
-            labels = unified.chunk(0).dictionary.to_pylist() if unified.num_chunks else []
-        except Exception:  # nulls or too many labels in the chunks' dictionaries: read value by value, to the same end
-            return None
-
-        def indices(start: int, stop: int) -> Array:
-            chunks = [c.indices.cast("int64").fill_null(-1) for c in unified.slice(start, stop - start).chunks]
-            return np.concatenate([np.zeros(0, dtype=np.int64), *(c.to_numpy(zero_copy_only=False) for c in chunks)])
-
-        return indices, labels, False
+        return _arrow_dictionary(native)
     return None
 
 
+def _polars_dictionary(native: Any, *, is_enum: bool) -> _Dictionary:
+    if is_enum:
+        labels: list[Any] = native.dtype.categories.to_list()
+        codes = np.arange(len(labels))
+    else:  # the codes of a Categorical are shared by the whole process: keep those of this column
+        distinct = native.drop_nulls().unique()
+        labels, codes = distinct.to_list(), distinct.to_physical().to_numpy()
+    index_of_code = np.full(int(np.max(codes, initial=0)) + 2, -1)  # its last entry is for nulls
+    index_of_code[codes] = np.arange(len(labels))
+
+    def indices(start: int, stop: int) -> Array:
+        block: Array = native[start:stop].to_physical().cast(int).fill_null(-1).to_numpy()
+        return index_of_code[block]
+
+    return indices, labels, is_enum
+
+
+def _arrow_dictionary(native: Any) -> _Dictionary | None:
+    try:
+        unified = native.unify_dictionaries()
+        labels = unified.chunk(0).dictionary.to_pylist() if unified.num_chunks else []
+    except Exception:  # noqa: BLE001 -- dictionaries with nulls or too many labels: read as text, with equal codes
+        return None
+
+    def indices(start: int, stop: int) -> Array:
+        chunks = [c.indices.cast("int64").fill_null(-1) for c in unified.slice(start, stop - start).chunks]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(c.to_numpy(zero_copy_only=False) for c in chunks)])
+
+    return indices, labels, False
+
+
 def python_value(value: Any) -> Any:
-    """Turn a NumPy scalar into the Python value that it equals."""
+    """Convert a NumPy scalar to the equal Python value; return other values unchanged."""
     return value.item() if isinstance(value, (np.bool_, np.number, np.str_, np.bytes_)) else value
 
 
 def is_missing(value: Any) -> bool:
-    """Tell None, NaN, NaT and pandas.NA, without importing pandas."""
+    """Return whether a value is None, NaN, NaT or pandas.NA, without importing pandas."""
     if value is None or type(value).__name__ == "NAType":
         return True
     try:
-        return value.is_nan() if isinstance(value, Decimal) else bool(value != value)
-    except Exception:
+        return value.is_nan() if isinstance(value, Decimal) else bool(value != value)  # noqa: PLR0124 -- true of NaN
+    except Exception:  # noqa: BLE001 -- __ne__ of a private value may raise anything
         return False
 
 
-def spans(start: int, stop: int, size: int = BLOCK_ROWS) -> Iterator[tuple[int, int]]:
-    """Cut the rows from start to stop into blocks of at most `size`."""
+def row_blocks(start: int, stop: int, size: int = BLOCK_ROWS) -> Iterator[tuple[int, int]]:
+    """Divide the rows from ``start`` to ``stop`` into blocks of at most ``size`` rows."""
     for a in range(start, stop, size):
         yield a, min(a + size, stop)

@@ -85,6 +85,11 @@ class TargetLayout:
         return cls(2, units, NUMBER_ROWS_BITS + units.bit_length() - 1)
 
     @property
+    def task(self) -> Task:
+        """What is learnt: the vectors of classes are one-hot, and only theirs sum to one."""
+        return "classification" if self.units == 1 else "regression"
+
+    @property
     def n_columns(self) -> int:
         """Bins of a cell: one is enough where a vector of two entries follows from the count and one of them."""
         return 1 if self.n_outputs <= 2 else self.n_outputs  # noqa: PLR2004 -- two entries, as the docstring says

@@ -55,7 +55,7 @@ class IndependentAssignment:
         def draw(begin: int, end: int) -> None:
             for i in range(begin, end):
                 here = slice(i * _ROWS_PER_STREAM, (i + 1) * _ROWS_PER_STREAM)
-                sampling.draw_parts(streams[i], self.n_trees, trees[here])
+                sampling.draw_trees(streams[i], self.n_trees, trees[here])
 
         threads.run(draw, n_streams)
         return trees

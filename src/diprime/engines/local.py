@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime._util.threads import Threads
-from diprime.domain.codes import N_CODES
 from diprime.domain.encoding import Rows
 from diprime.domain.target_layout import Bins, Contributions, TargetLayout, Windows
 from diprime.engines.assignment import TreeAssignment, Trees
 from diprime.kernels import histogram
+from diprime.kernels.constants import N_CODES
 from diprime.privacy.randomness import RandomSource
 
 CHUNK_BYTES = 32 << 20
@@ -75,7 +75,7 @@ class LocalEngine:
             for i in range(first, last):
                 b = blocks[i]
                 rows.read(b.start, b.stop, codes[: b.stop - b.start])
-                histogram.deal(codes, target[b], trees[b], ends[i], self._records)
+                histogram.scatter(codes, target[b], trees[b], ends[i], self._records)
 
         self._threads.run(scatter, n_blocks)
 
@@ -217,7 +217,7 @@ class LocalEngine:
         bins = np.zeros((len(first), n_columns), dtype=np.uint64)
 
         def add(a: int, b: int) -> None:
-            histogram.add_up(self._records, first[a:b], last[a:b], adds.columns, adds.amounts[0], bins[a:b])
+            histogram.node_sums(self._records, first[a:b], last[a:b], adds.columns, adds.amounts[0], bins[a:b])
 
         self._threads.run_between(add, self._even_bounds())
         return bins

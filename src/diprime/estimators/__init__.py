@@ -1,1 +1,1 @@
-"""The scikit-learn face: parameters in, a fitted forest and its ledger out."""
+"""The scikit-learn estimators: their parameters, fitting and prediction, files and merging."""

@@ -1,4 +1,4 @@
-"""What every private estimator shares: the domain, the reading of records, the ledger and its warnings."""
+"""The base class of all private estimators: domain, input validation, ledger and warnings."""
 
 from __future__ import annotations
 
@@ -16,49 +16,28 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime._util.threads import resolve_n_jobs
-from diprime.domain import TARGET_UNITS, Categorical, Domain, Numeric, RowReader
+from diprime.domain import Categorical, Domain, RowReader, Task
 from diprime.domain.batches import encode_batches
 from diprime.domain.encoding import Rows
-from diprime.domain.target_layout import TargetLayout
-from diprime.model.files import Task
+from diprime.estimators.parameters import DOMAIN
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.randomness import RandomSource
+
+N_DIMENSIONS = 2  # of a table
 
 _Model = TypeVar("_Model", bound="PrivateEstimator")
 
 
-def check_integer(name: str, value: object, low: int, high: int, *, also: str = "") -> int:
-    """Return a parameter that is an integer from low to high."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
-        raise ValueError(f"{name} must be {also}an integer from {low} to {high}, got {value!r}.")
-    return int(value)
-
-
-def check_choice(name: str, value: object, choices: Sequence[object]) -> Any:
-    """Return the one of the choices that a parameter is, type included."""
-    if isinstance(value, np.generic):  # as a grid search over an array of values gives them
-        value = value.item()
-    if not any(type(value) is type(c) and value == c for c in choices):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
-    return value
-
-
-def target_layout(domain: Domain) -> TargetLayout:
-    """Return how the domain's target becomes integers."""
-    if isinstance(domain.target, Categorical):
-        return TargetLayout.of_classes(len(domain.target.levels))
-    return TargetLayout.of_number(TARGET_UNITS)
-
-
 def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
-    """Return the order of the domain's classes, and the classes in it, sorted where they can be.
+    """Return the sorting order of the domain's classes, and the sorted classes.
 
-    They are an array of their own type, or of objects where they have no common one.
+    Classes that do not compare keep the order of the domain. The array has the type of the classes, or ``object`` if
+    they have no type in common.
     """
     levels: Sequence[Any] = domain.target.levels  # type: ignore[union-attr]
     try:
         order = sorted(range(len(levels)), key=levels.__getitem__)
-    except TypeError:  # classes of types that do not compare stay in the domain's order
+    except TypeError:  # such as text and numbers
         order = list(range(len(levels)))
     classes = [levels[i] for i in order]
     kinds = {bool if isinstance(v, bool) else numbers.Real if isinstance(v, numbers.Real) else type(v) for v in classes}
@@ -70,10 +49,11 @@ def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
 
 
 class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
-    """What all private estimators share: the domain, the reading of records, the ledger; not how they learn.
+    """The base class of all private estimators, whatever they learn.
 
-    A subclass has the parameters ``epsilon``, ``domain``, ``n_jobs`` and ``random_state``, and the two methods that
-    :meth:`_fit` calls.
+    It resolves the domain, validates and encodes the input, opens the ledger and warns where a fit is not private. A
+    subclass has the parameters ``epsilon``, ``domain``, ``n_jobs`` and ``random_state``, and implements the abstract
+    methods.
     """
 
     _task: Task
@@ -89,7 +69,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _check_settings(self, n_features: int) -> Any:
-        """Return the checked parameters, with an exact ``epsilon`` and the ``accounting`` of the ledger."""
+        """Check the parameters and return the settings, among them ``epsilon`` and ``accounting`` of the ledger."""
 
     @abstractmethod
     def _learn(
@@ -101,7 +81,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ledger: Ledger,
         source: RandomSource,
     ) -> Any:
-        """Spend the budget, each release after its charge, and return the forest."""
+        """Charge the ledger for each release before it is made, and return the forest."""
 
     # -- input ---------------------------------------------------------------------------------------------------------
 
@@ -112,32 +92,31 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "domain=Domain({'age': Numeric(17, 90), …}, target=…), or domain='infer' to read it from the data, "
                 "which is not private."
             )
-        if isinstance(self.domain, str) and self.domain == "infer":
-            domain = Domain.infer(X, y, self._task)
-            if isinstance(domain.target, Categorical) and any(
-                isinstance(level, float) and not level.is_integer() for level in domain.target.levels
-            ):
-                raise ValueError("Unknown label type: y is continuous; give classes, or list them in a Domain.")
-            return domain
-        if not isinstance(self.domain, Domain):
-            raise TypeError(
-                f"domain must be a Domain or 'infer', got a {type(self.domain).__name__}; "
-                "write Domain({'age': Numeric(17, 90), …}, target=…)."
-            )
-        wanted = Categorical if self._task == "classification" else Numeric
-        if not isinstance(self.domain.target, wanted):
+        domain = DOMAIN.check(self.domain)
+        if domain == "infer":
+            return self._infer_domain(X, y)
+        if domain.task != self._task:
+            wanted = "Categorical" if self._task == "classification" else "Numeric"
             raise ValueError(
-                f"{type(self).__name__} needs a domain whose target is {wanted.__name__}(…), "
-                f"got {type(self.domain.target).__name__}(…)."
+                f"{type(self).__name__} needs a domain whose target is {wanted}(…), "
+                f"got {type(domain.target).__name__}(…)."
             )
-        return self.domain
+        return domain
+
+    def _infer_domain(self, X: Any, y: Any) -> Domain:
+        domain = Domain.infer(X, y, self._task)
+        if isinstance(domain.target, Categorical) and any(
+            isinstance(level, float) and not level.is_integer() for level in domain.target.levels
+        ):
+            raise ValueError("Unknown label type: y is continuous; give classes, or list them in a Domain.")
+        return domain
 
     def _name_columns(self, X: Any, domain: Domain, *, reset: bool) -> None:
-        """Let scikit-learn record or compare the number and the names of the columns, put in the domain's order."""
+        """Let scikit-learn set or check ``n_features_in_`` and ``feature_names_in_``, in the order of the domain."""
         columns: Any = np.empty((0, domain.n_features))
         frame = nw.from_native(X, eager_only=True, pass_through=True)
-        if isinstance(frame, nw.DataFrame):  # no row is needed to compare names
-            names = domain.names if set(frame.columns) == set(domain.names) else []  # pandas has other names than text
+        if isinstance(frame, nw.DataFrame):  # its names are enough, so no rows are passed
+            names = domain.names if set(frame.columns) == set(domain.names) else []  # pandas may have names of numbers
             columns = (frame.head(0).select(*names) if names else frame.head(0)).to_native()
         validate_data(self, columns, reset=reset, skip_check_array=True)
 
@@ -154,7 +133,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 )
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+        if isinstance(y, np.ndarray) and y.shape[1:] == (1,):
             message = "A column-vector y was passed when a 1d array was expected; give for example y.ravel()."
             warnings.warn(message, DataConversionWarning, stacklevel=3)
         domain = self._resolve_domain(X, y)
@@ -168,20 +147,21 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self._name_columns(X, domain, reset=True)
 
     def fit_batches(self: _Model, batches: Iterable[tuple[Any, Any]]) -> _Model:
-        """Learn a forest from data that need not fit in memory, say from a file that is read piece by piece.
+        """Fit a forest to data that need not fit in memory, such as a file that is read in chunks.
 
-        The model is the one that `fit` learns from all batches together. Each batch is turned into codes, one byte for
-        each value, as it arrives; the fit then takes about twice that, and the batches themselves can go.
+        The model equals the one that `fit` learns from all batches together. Each batch is encoded when it arrives,
+        in one byte for each value, and is not kept. The fit needs about twice the memory of the encoded data.
 
         Parameters
         ----------
         batches : iterable of pairs (X, y)
-            Records and targets, as `fit` takes them; a generator is read once. The domain must be given.
+            Records and targets, as for `fit`. The iterable is read once, so a generator will do. The domain cannot be
+            inferred.
 
         Returns
         -------
         self : estimator
-            The same, fitted.
+            The fitted estimator.
         """
         if isinstance(self.domain, str):
             raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
@@ -201,7 +181,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit_encoded(
         self, rows: Rows, target: npt.NDArray[np.int32], domain: Domain, settings: Any, *, stacklevel: int
     ) -> None:
-        """Learn from records that are integers already; whatever is released goes through here."""
+        """Fit to encoded records. Every release of the library passes through here."""
         ledger = Ledger(settings.epsilon, settings.accounting)
         if self.domain is not domain:
             ledger.waive("the domain was inferred from the data, so it tells ranges and levels of single records.")
@@ -231,7 +211,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _reader(self, X: Any) -> RowReader:
         check_is_fitted(self)
         domain = self.domain_
-        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != domain.n_features:
+        if isinstance(X, np.ndarray) and X.ndim == N_DIMENSIONS and X.shape[1] != domain.n_features:
             raise ValueError(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {domain.n_features} features "
                 "as input."

@@ -1,7 +1,7 @@
-"""The hot loops, each an ordinary Python file that is compiled to C when the package is built.
+"""The hot loops, in Python files that are compiled to C when the package is built.
 
-Where no C compiler was at hand the same files run interpreted: they are then given memoryviews, whose items are
-Python integers, so the results are the same to the last bit, only slower.
+Without a C compiler the same files run interpreted. Arrays then reach them as memoryviews, whose items are Python
+integers, so that the results are the same to the last bit, only slower.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMES = ("encoding", "sampling", "histogram", "scoring", "walking")
 
 
 class _Matrix:
-    """A two-dimensional memoryview that can also give a row, as compiled kernels ask for."""
+    """A two-dimensional memoryview that can be indexed by row as well, as in C."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self._array = array
@@ -39,10 +39,14 @@ def _as_interpreted(argument: Any) -> Any:
 
 
 def with_memoryviews(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let an interpreted kernel see arrays as memoryviews and NumPy's scalars as Python's numbers."""
+    """Wrap an interpreted kernel, or the constructor of one of its classes, to take what a compiled one takes.
 
-    def call(*arguments: Any) -> Any:
-        return function(*map(_as_interpreted, arguments))
+    Arrays become memoryviews and NumPy scalars Python numbers. Everything else is passed through, objects of the
+    kernel's own classes included: their arrays were converted when they were made.
+    """
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        return function(*map(_as_interpreted, arguments), **{k: _as_interpreted(v) for k, v in named.items()})
 
     return call
 

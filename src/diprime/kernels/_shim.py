@@ -1,7 +1,8 @@
 """What the kernels use of Cython, for interpreters that run them without it.
 
-Compiled kernels never import this. Where a kernel runs as plain Python and Cython is not installed, these stand-ins
-give each construct its meaning in Python: types vanish, integers are unbounded, the lock is not released.
+Compiled kernels never import this module. Where a kernel runs as plain Python and Cython is not installed, these
+stand-ins give each construct its meaning in Python: types have no effect, integers are unbounded, and the global
+interpreter lock is not released.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 compiled = False
 uchar = ushort = int = uint = longlong = ulonglong = Py_ssize_t = builtins.int
@@ -18,7 +20,7 @@ float = double = builtins.float
 
 
 class _Nogil:
-    """Both a decorator and a context, as ``cython.nogil`` is."""
+    """Both a decorator and a context manager, like ``cython.nogil``."""
 
     def __call__(self, function: F) -> F:
         return function
@@ -32,28 +34,36 @@ nogil = _Nogil()
 
 
 def cfunc(function: F) -> F:
-    """Mark a function that only kernels call."""
+    """Mark a function or method that only kernels call."""
     return function
 
 
 inline = cfunc
 
 
+def cclass(class_: C) -> C:
+    """Mark a class whose instances are C structures."""
+    return class_
+
+
+final = cclass
+
+
 def exceptval(*_: Any, **__: Any) -> Callable[[F], F]:
-    """Say how a C function signals an exception, which Python needs not be told."""
+    """Say how a C function signals an exception, which Python does not need to know."""
     return cfunc
 
 
-def declare(_: Any, value: Any) -> Any:
-    """Declare a typed module variable."""
+def declare(_: Any, value: Any = None, *, visibility: str = "private") -> Any:
+    """Declare a typed variable of the module, or a typed field that Python can see."""
     return value
 
 
 def cast(type_: Callable[[Any], Any], value: Any) -> Any:
-    """Convert as C does: towards zero for integers."""
+    """Convert a number as C does: integers are rounded towards zero."""
     return type_(value)
 
 
 def fused_type(*_: Any) -> Any:
-    """Name several types at once."""
+    """Give one name to several types."""
     return None

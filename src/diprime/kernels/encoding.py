@@ -1,4 +1,4 @@
-"""Numbers to cells: the only loops that see raw feature values."""
+"""Codes of numbers: the only loops that read raw feature values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ try:
 except ImportError:  # pragma: no cover
     from diprime.kernels import _shim as cython
 
+from diprime.kernels import constants
+
+MISSING = cython.declare(cython.int, constants.MISSING)
+LAST_CELL = cython.declare(cython.double, constants.CELLS - 1)
 floating = cython.fused_type(cython.float, cython.double)
 
 
@@ -16,11 +20,14 @@ def encode_rows(
     inverse: cython.const[cython.double][::1],
     out: cython.uchar[:, ::1],
 ) -> None:
-    """Write the cells of a C-ordered matrix: clamp(trunc((x - low) * inverse), 0, 254) by column, 255 for NaN.
+    """Write the cells of a C-ordered matrix: (x - low) * inverse by column, truncated and clipped to [0, 254].
 
-    Both selections are free of branches, so the compiler vectorises the loop over a row and its time does not depend
-    on the values. The order of the comparisons sends NaN to 0, where the conversion to an integer is defined.
+    NaN gets the code of missing values. No selection is a branch, so the compiler vectorises the loop over a row, and
+    the time does not depend on the values. The order of the comparisons maps NaN to 0, because the conversion of NaN to
+    an integer is undefined.
     """
+    last_cell: cython.double = LAST_CELL
+    missing: cython.int = MISSING
     n: cython.Py_ssize_t = x.shape[0]
     width: cython.Py_ssize_t = x.shape[1]
     i: cython.Py_ssize_t
@@ -32,14 +39,16 @@ def encode_rows(
             for j in range(width):
                 position = (cython.cast(cython.double, x[i, j]) - low[j]) * inverse[j]
                 clamped = position if position > 0.0 else 0.0
-                clamped = clamped if clamped < 254.0 else 254.0
-                out[i, j] = cython.cast(cython.int, clamped) if position == position else 255
+                clamped = clamped if clamped < last_cell else last_cell
+                out[i, j] = cython.cast(cython.int, clamped) if position == position else missing
 
 
 def encode_linear(
     x: cython.const[floating][:], low: cython.double, inverse: cython.double, out: cython.uchar[:]
 ) -> None:
-    """Write the cells of one column with any strides, by the formula of `encode_rows`."""
+    """Write the cells of one column of any stride, by the formula of `encode_rows`."""
+    last_cell: cython.double = LAST_CELL
+    missing: cython.int = MISSING
     n: cython.Py_ssize_t = x.shape[0]
     i: cython.Py_ssize_t
     position: cython.double
@@ -48,17 +57,18 @@ def encode_linear(
         for i in range(n):
             position = (cython.cast(cython.double, x[i]) - low) * inverse
             clamped = position if position > 0.0 else 0.0
-            clamped = clamped if clamped < 254.0 else 254.0
-            out[i] = cython.cast(cython.int, clamped) if position == position else 255
+            clamped = clamped if clamped < last_cell else last_cell
+            out[i] = cython.cast(cython.int, clamped) if position == position else missing
 
 
 def encode_sorted(
     x: cython.const[floating][:], thresholds: cython.const[cython.double][::1], out: cython.uchar[:]
 ) -> None:
-    """Write how many of 255 ascending thresholds are at or below each number, 255 for NaN.
+    """Write how many of 255 ascending thresholds are at or below each number; NaN gets the code of missing values.
 
-    Shorter lists end in NaN, which is at or below nothing: the search always takes the same eight steps.
+    Shorter lists are padded with NaN, which is at or below no number, so the binary search always takes eight steps.
     """
+    missing: cython.int = MISSING
     n: cython.Py_ssize_t = x.shape[0]
     i: cython.Py_ssize_t
     value: cython.double
@@ -72,4 +82,4 @@ def encode_sorted(
             while step > 0:
                 cell += step * (thresholds[cell + step - 1] <= value)
                 step >>= 1
-            out[i] = cell if value == value else 255
+            out[i] = cell if value == value else missing

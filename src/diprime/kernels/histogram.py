@@ -1,12 +1,12 @@
-"""Rows to sums: accumulate histograms, sort rows into children, add up leaves.
+"""Sums over rows: histograms of nodes, rows sorted into children, totals of leaves.
 
-A row in growth is one *record* of bytes: a code for each feature, some bytes of nothing, and in the last two the
-target, low byte first. Records move from node to node, so that every pass reads memory in order. What a target adds,
-and to which column, is looked up in tables made by histograms.py; in histograms, nodes may have tables of their own.
+While trees grow, a row is a *record* of bytes: one code for each feature, padding, and the target in the last two
+bytes, low byte first. Records are moved from node to node, so that every pass reads memory in order. Tables made by
+histograms.py say what a target adds, and to which column. For histograms, every node can have a table of its own.
 
-A *bin* is one 64-bit sum: the count of rows in the bits from ``shift`` up, the sum of their values below. Adding to a
-bin keeps both exact as long as the count stays below 2^(64-shift) and the sum below 2^shift, which histograms.py
-guarantees for the largest number of rows accepted.
+A *bin* packs two sums into 64 bits: the count of rows in the bits from ``shift`` up, and the sum of their values below.
+Adding to a bin keeps both exact as long as the count is below 2^(64-shift) and the sum below 2^shift. histograms.py
+guarantees this for the largest number of rows that it accepts.
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ try:
 except ImportError:
     from diprime.kernels import _shim as cython
 
+from diprime.kernels import constants
 
-def deal(
+N_CODES = cython.declare(cython.Py_ssize_t, constants.N_CODES)
+
+
+def scatter(
     codes: cython.const[cython.uchar][:, ::1],
     targets: cython.const[cython.int][::1],
-    parts: cython.const[cython.ushort][::1],
+    trees: cython.const[cython.ushort][::1],
     ends: cython.longlong[::1],
     records: cython.uchar[:, ::1],
 ) -> None:
-    """Write each row's record at the end of its part; a row whose part is beyond ``ends`` is left out.
+    """Append each row to the records of its tree; rows whose tree is not below ``len(ends)`` are left out.
 
-    ``ends[p]`` is where part p begins, and afterwards where it ends.
+    ``ends[t]`` is where the next record of tree t goes, and is moved on by the call.
     """
     n_features: cython.Py_ssize_t = codes.shape[1]
     last: cython.Py_ssize_t = records.shape[1] - 1
@@ -34,14 +38,23 @@ def deal(
     j: cython.Py_ssize_t
     to: cython.Py_ssize_t
     with cython.nogil:
-        for i in range(parts.shape[0]):
-            if parts[i] < ends.shape[0]:
-                to = ends[parts[i]]
-                ends[parts[i]] = to + 1
+        for i in range(trees.shape[0]):
+            if trees[i] < ends.shape[0]:
+                to = ends[trees[i]]
+                ends[trees[i]] = to + 1
                 for j in range(n_features):
                     records[to, j] = codes[i, j]
-                records[to, last - 1] = targets[i] & 255
+                records[to, last - 1] = targets[i] & 0xFF
                 records[to, last] = targets[i] >> 8
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _target(records: cython.const[cython.uchar][:, ::1], i: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return the target of a record."""
+    return records[i, records.shape[1] - 2] | (records[i, records.shape[1] - 1] << 8)
 
 
 def accumulate(
@@ -55,10 +68,14 @@ def accumulate(
     n_columns: cython.Py_ssize_t,
     bins: cython.ulonglong[:, ::1],
 ) -> None:
-    """Set each segment's slot to the histogram of its records: bin (feature·256 + code)·columns + column."""
-    step: cython.Py_ssize_t = 256 * n_columns
+    """Set the slot of each segment to the histogram of its records.
+
+    Code c of feature j has the bins from (j·256 + c)·n_columns on, one for each column. ``tables`` says which row of
+    the amounts each segment uses.
+    """
+    n_codes: cython.Py_ssize_t = N_CODES
+    step: cython.Py_ssize_t = n_codes * n_columns
     n_features: cython.Py_ssize_t = bins.shape[1] // step
-    last: cython.Py_ssize_t = records.shape[1] - 1
     amount: cython.ulonglong
     target: cython.Py_ssize_t
     column: cython.Py_ssize_t
@@ -74,11 +91,11 @@ def accumulate(
             for j in range(bins.shape[1]):
                 bins[slot, j] = 0
             for i in range(begins[segment], ends[segment]):
-                target = records[i, last - 1] + 256 * records[i, last]
+                target = _target(records, i)
                 amount = amounts[table, target]
-                if n_columns == 1:  # no multiplication in the innermost loop of all
+                if n_columns == 1:  # avoids multiplications in the innermost loop of all
                     for j in range(n_features):
-                        bins[slot, j * 256 + records[i, j]] += amount
+                        bins[slot, j * n_codes + records[i, j]] += amount
                 else:
                     column = columns[target]
                     for j in range(n_features):
@@ -92,7 +109,7 @@ def subtract(
     larger: cython.const[cython.longlong][::1],
     bins: cython.ulonglong[:, ::1],
 ) -> None:
-    """Set the larger child's histogram to the parent's less the smaller child's: exact, for sums of integers."""
+    """Set the histogram of each larger child to its parent's minus its sibling's, which is exact for integers."""
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     with cython.nogil:
@@ -110,11 +127,11 @@ def partition(
     masks: cython.const[cython.uchar][:, ::1],
     middles: cython.longlong[::1],
 ) -> None:
-    """Sort the records of each node in place: those of its left child first; ``middles`` is where the right begins.
+    """Sort the records of each node in place, those of its left child first; those of the right begin at ``middles``.
 
-    ``words`` is the memory of ``records``, eight bytes at a time. Bit ``code`` of a node's mask says whether a row with
-    that code goes right. The order of rows within a node is of no consequence: all that is ever formed of them are
-    sums. Every record is swapped with the first that went right, so that there is no branch to mispredict.
+    Bit ``code`` of a node's mask says whether a row with that code goes right. ``words`` is the memory of ``records``,
+    eight bytes at a time. Every record is swapped with the first one on the right, whichever way it goes: there is no
+    branch to mispredict. The order within a child does not matter, because rows are only ever summed.
     """
     node: cython.Py_ssize_t
     i: cython.Py_ssize_t
@@ -137,7 +154,7 @@ def partition(
             middles[node] = middle
 
 
-def add_up(
+def node_sums(
     records: cython.const[cython.uchar][:, ::1],
     begins: cython.const[cython.longlong][::1],
     ends: cython.const[cython.longlong][::1],
@@ -146,12 +163,11 @@ def add_up(
     bins: cython.ulonglong[:, ::1],
 ) -> None:
     """Add the records of each node to its bins, one for each column."""
-    last: cython.Py_ssize_t = records.shape[1] - 1
     target: cython.Py_ssize_t
     node: cython.Py_ssize_t
     i: cython.Py_ssize_t
     with cython.nogil:
         for node in range(begins.shape[0]):
             for i in range(begins[node], ends[node]):
-                target = records[i, last - 1] + 256 * records[i, last]
+                target = _target(records, i)
                 bins[node, columns[target]] += amounts[target]

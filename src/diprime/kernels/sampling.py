@@ -1,12 +1,12 @@
 """Random bits and exact draws from them: ChaCha20, uniform, exponential mechanism, permute-and-flip, Laplace.
 
-Every function here works on integers alone. A stream is a row of ``STREAM_WORDS`` 32-bit words: the 16 words of
-ChaCha20's input block (constants, key, block counter, nonce), the 16 words of its last output block, and the number
-of output words already used. Nothing but :mod:`diprime.randomness` makes streams.
+All functions use integers only. A stream is a row of ``STREAM_WORDS`` 32-bit words: the 16 words of ChaCha20's input
+block (constants, key, block counter, nonce), the 16 words of its last output block, and the number of output words
+already used. Only :mod:`diprime.randomness` makes streams.
 """
 
-# The interpreted form is the reference: it runs on memoryviews, whose items are Python integers that never wrap and
-# whose assignment raises where a value does not fit. That is why 32-bit sums are masked where C would wrap by itself.
+# The interpreted form is the reference. It reads Python integers from memoryviews, which never wrap, and writing one
+# that does not fit raises an error. This is why 32-bit sums are masked, although C wraps them anyway.
 from __future__ import annotations
 
 try:
@@ -14,10 +14,11 @@ try:
 except ImportError:
     from diprime.kernels import _shim as cython
 
+from diprime.kernels import constants
+
 WORD_MASK = cython.declare(cython.uint, 0xFFFFFFFF)
-POSITION = cython.declare(cython.Py_ssize_t, 32)
-ABSENT_COST = cython.declare(cython.longlong, 1 << 62)
-# The number of visits after which Laplace noise counts as saturated is chosen by the caller; see mechanisms.py.
+POSITION = cython.declare(cython.Py_ssize_t, 32)  # of the number of output words already used
+ABSENT_COST = cython.declare(cython.longlong, constants.ABSENT_COST)
 
 
 @cython.cfunc
@@ -67,7 +68,7 @@ def _next_block(s: cython.uint[:]) -> cython.void:
         _quarter_round(s, 19, 20, 25, 30)
     for i in range(16):
         s[16 + i] = (s[16 + i] + s[i]) & WORD_MASK
-    s[12] = (s[12] + 1) & WORD_MASK  # 2^32 blocks of 64 bytes a stream: no draw comes near
+    s[12] = (s[12] + 1) & WORD_MASK  # no draw uses nearly as many as 2^32 blocks of 64 bytes
     s[POSITION] = 0
 
 
@@ -88,7 +89,7 @@ def _next_word(s: cython.uint[:]) -> cython.uint:
 @cython.nogil
 @cython.exceptval(check=False)
 def _below(s: cython.uint[:], bound: cython.ulonglong) -> cython.ulonglong:
-    """Draw an integer below bound, each with the same probability: enough bits, again where they reach the bound."""
+    """Draw a uniform integer below bound: draw as many bits as it has, and again if they reach it."""
     mask: cython.ulonglong = bound - 1
     draw: cython.ulonglong
     mask |= mask >> 1
@@ -110,10 +111,11 @@ def _below(s: cython.uint[:], bound: cython.ulonglong) -> cython.ulonglong:
 @cython.nogil
 @cython.exceptval(check=False)
 def _bernoulli_exp(s: cython.uint[:], numerator: cython.ulonglong, denominator: cython.ulonglong) -> cython.bint:
-    """Return true with probability exp(-numerator/denominator), numerator <= denominator.
+    """Return true with probability exp(-numerator/denominator), for numerator <= denominator.
 
-    Canonne, Kamath and Steinke (2020), algorithm 1: the first k at which a coin of bias g/k fails is odd with
-    probability exp(-g). A coin of bias g/k is a coin of bias g and one of bias 1/k, so no product can overflow.
+    This is algorithm 1 of Canonne, Kamath and Steinke (2020). With g = numerator/denominator, the first k at which a
+    coin of bias g/k fails is odd with probability exp(-g). Such a coin is drawn as one of bias g and one of bias 1/k,
+    so that no product can overflow.
     """
     k: cython.ulonglong = 1
     while _below(s, denominator) < numerator and _below(s, k) == 0:
@@ -131,7 +133,10 @@ def _laplace(
     most_wholes: cython.ulonglong,
     saturated: cython.longlong,
 ) -> cython.longlong:
-    """Draw discrete Laplace noise of scale numerator/denominator: Canonne, Kamath and Steinke (2020), algorithm 2."""
+    """Draw discrete Laplace noise of scale numerator/denominator: algorithm 2 of Canonne, Kamath and Steinke (2020).
+
+    After ``most_wholes`` successes of the geometric part the magnitude is ``saturated``; mechanisms.py chooses both.
+    """
     part: cython.ulonglong
     wholes: cython.ulonglong
     magnitude: cython.longlong
@@ -154,7 +159,7 @@ def _laplace(
 
 
 def draw_words(stream: cython.uint[::1], out: cython.uint[::1]) -> None:
-    """Fill ``out`` with the stream's next words."""
+    """Fill ``out`` with the next words of a stream."""
     i: cython.Py_ssize_t
     with cython.nogil:
         for i in range(out.shape[0]):
@@ -169,26 +174,26 @@ def draw_below(stream: cython.uint[::1], bound: cython.ulonglong, out: cython.ul
             out[i] = _below(stream, bound)
 
 
-def draw_parts(stream: cython.uint[::1], n_parts: cython.uint, parts: cython.ushort[::1]) -> None:
-    """Fill ``parts`` with independent uniform integers below ``n_parts`` <= 65536, as many to a word as fit."""
+def draw_trees(stream: cython.uint[::1], n_trees: cython.uint, trees: cython.ushort[::1]) -> None:
+    """Fill ``trees`` with independent uniform integers below ``n_trees`` <= 65536, as many from a word as fit."""
     one: cython.uint = 1
     bits: cython.uint = 0
     mask: cython.uint
     word: cython.uint = 0
     left: cython.uint = 0
     i: cython.Py_ssize_t = 0
-    while one << bits < n_parts:
+    while one << bits < n_trees:
         bits += 1
     mask = (one << bits) - 1
     with cython.nogil:
-        while i < parts.shape[0]:
+        while i < trees.shape[0]:
             if left < bits or left == 0:
                 word = _next_word(stream)
                 left = 32
-            parts[i] = word & mask
+            trees[i] = word & mask
             word >>= bits
             left -= bits
-            if parts[i] < n_parts:
+            if trees[i] < n_trees:
                 i += 1
 
 
@@ -200,7 +205,7 @@ def draw_laplace(
     saturated: cython.longlong,
     out: cython.longlong[:, ::1],
 ) -> None:
-    """Fill row i of ``out`` with discrete Laplace noise of scale numerator/denominator from stream i."""
+    """Fill row i of ``out`` with discrete Laplace noise of scale numerator/denominator, drawn from stream i."""
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     with cython.nogil:
@@ -210,10 +215,10 @@ def draw_laplace(
 
 
 def fill_table(factor_high: cython.ulonglong, factor_low: cython.ulonglong, table: cython.ulonglong[::1]) -> int:
-    """Fill W[k+1] = max(1, ceil(W[k]·factor/2^60)) from W[0]; return the length up to where W stays constant.
+    """Fill W[k+1] = max(1, ceil(W[k]·factor/2^60)) from W[0] on; return the length after which W stays constant.
 
-    The factor is ``factor_high·2^30 + factor_low`` < 2^60 and W[0] <= 2^46, so the product has up to 106 bits; it is
-    formed from halves, and any bit shifted out rounds the result up.
+    The factor is ``factor_high·2^30 + factor_low`` < 2^60 and W[0] <= 2^46, so their product has up to 106 bits. It is
+    computed from halves; if any bit that is shifted out is set, the result is rounded up.
     """
     k: cython.Py_ssize_t
     half_mask: cython.ulonglong = (1 << 30) - 1
@@ -245,23 +250,25 @@ def fill_table(factor_high: cython.ulonglong, factor_low: cython.ulonglong, tabl
 
 def exponential(
     costs: cython.const[cython.longlong][:, ::1],
-    twice: cython.const[cython.uchar][:, ::1],
+    mirrored: cython.const[cython.uchar][:, ::1],
     table: cython.const[cython.ulonglong][::1],
     streams: cython.uint[:, ::1],
     sums: cython.ulonglong[::1],
     picks: cython.longlong[::1],
 ) -> None:
-    """For each row of costs pick candidate s with probability W[c(s) - min c]/total; -1 where all are absent.
+    """Pick candidate s of each row of costs with probability W[c(s) - min c]/total; -1 where all are absent.
 
-    A row consists of ``twice.shape[1]`` blocks. Where ``twice`` is set, the second half of a block has the costs of
-    the first and is not read. ``sums`` is scratch: the weights are added up by block, so that only one is searched.
+    A row consists of ``mirrored.shape[1]`` blocks. Where ``mirrored`` is set, the second half of a block has the same
+    costs as the first and is not read. ``sums`` is scratch memory for the weights of each block, so that only one block
+    has to be searched.
     """
+    absent: cython.longlong = ABSENT_COST
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     block: cython.Py_ssize_t
     begin: cython.Py_ssize_t
     length: cython.Py_ssize_t
-    n_blocks: cython.Py_ssize_t = twice.shape[1]
+    n_blocks: cython.Py_ssize_t = mirrored.shape[1]
     width: cython.Py_ssize_t = costs.shape[1] // n_blocks
     half: cython.Py_ssize_t = width // 2
     index: cython.longlong
@@ -274,24 +281,24 @@ def exponential(
     with cython.nogil:
         for i in range(costs.shape[0]):
             picks[i] = -1
-            least = ABSENT_COST
+            least = absent
             for block in range(n_blocks):
                 begin = block * width
-                length = half if twice[i, block] else width
+                length = half if mirrored[i, block] else width
                 for j in range(begin, begin + length):
                     least = min(least, costs[i, j])
-            if least == ABSENT_COST:
+            if least == absent:
                 continue
             total = 0
             for block in range(n_blocks):
                 begin = block * width
-                length = half if twice[i, block] else width
+                length = half if mirrored[i, block] else width
                 sum_ = 0
                 for j in range(begin, begin + length):
                     index = costs[i, j]
-                    if index != ABSENT_COST:
+                    if index != absent:
                         sum_ += table[min(index - least, last)]
-                sums[block] = sum_ << 1 if twice[i, block] else sum_
+                sums[block] = sum_ << 1 if mirrored[i, block] else sum_
                 total += sums[block]
             draw = _below(streams[i], total)
             block = 0
@@ -299,13 +306,13 @@ def exponential(
                 draw -= sums[block]
                 block += 1
             second = False
-            if twice[i, block]:
+            if mirrored[i, block]:
                 second = draw >= sums[block] >> 1
                 if second:
                     draw -= sums[block] >> 1
             for j in range(block * width, block * width + width):
                 index = costs[i, j]
-                if index != ABSENT_COST:
+                if index != absent:
                     if draw < table[min(index - least, last)]:
                         picks[i] = j + half if second else j
                         break
@@ -319,7 +326,11 @@ def permute_and_flip(
     order: cython.longlong[::1],
     picks: cython.longlong[::1],
 ) -> None:
-    """For each row visit the candidates in random order; the first to win a coin of bias W[c(s) - min c]/W[0] is it."""
+    """Visit the candidates of each row in random order; pick the first that wins a coin of bias W[c(s) - min c]/W[0].
+
+    ``order`` is scratch memory for the candidates that are left.
+    """
+    absent: cython.longlong = ABSENT_COST
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     left: cython.Py_ssize_t
@@ -330,10 +341,10 @@ def permute_and_flip(
     last: cython.longlong = table.shape[0] - 1
     with cython.nogil:
         for i in range(costs.shape[0]):
-            least = ABSENT_COST
+            least = absent
             left = 0
             for j in range(costs.shape[1]):
-                if costs[i, j] != ABSENT_COST:
+                if costs[i, j] != absent:
                     order[left] = j
                     left += 1
                     least = min(least, costs[i, j])

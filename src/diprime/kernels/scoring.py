@@ -1,22 +1,23 @@
-"""Histograms to integer costs of candidate splits.
+"""Integer costs of candidate splits, from histograms.
 
-The cost of sending n_L rows left and n_R right is ``balance·max(0, enough - min(n_L, n_R)) - floor(unit·G)``. The
-first part is the number of rows that the smaller side lacks. G is the part of the impurity that depends on the split,
-over both children and all columns, in units of one record:
+A split that sends n_L rows left and n_R right costs ``balance·max(0, enough - min(n_L, n_R)) - floor(unit·G)``. The
+first term penalises the rows that the smaller child lacks. G is the part of the impurity that depends on the split,
+summed over both children and all columns, in units of one record:
 
-    G = weight·Σ (x²/((1 - 2·ends)·n) + 2·y),
-    x = S - ends·n, kept between 0 and (1 - 2·ends)·n,  y = S - (1 - ends)·n, kept above 0,
+    G = weight·Σ (x²/((1 - 2·linear_tail)·n) + 2·y),
+    x = S - linear_tail·n, clipped to [0, (1 - 2·linear_tail)·n],  y = max(0, S - (1 - linear_tail)·n),
 
-S the sum of a column in a child of n rows. With ``ends = 0`` it is Σ S²/n, the sum of squared errors; docs/privacy.md
-has the impurity that it comes from. ``scale`` is unit·weight/whole and ``whole`` what a record adds, at most. With
-``scale = 0`` the cost is that of balance alone, whose least value is at the median.
+where S is the sum of a column in a child of n rows. With ``linear_tail = 0`` it is Σ S²/n, and the impurity is the sum
+of squared errors; docs/privacy.md has the derivation. In the code, ``whole`` is the most that one record adds to a
+column, and ``scale`` is unit·weight/whole. With ``scale = 0`` only the balance term is left, which is least at the
+median.
 
-Floats stand between two integers only. S < 2^38, n and ``whole`` (a power of two) are integers and ``ends`` a multiple
-of 2^-6, so that x, y and the products with n are exact. Squares, their sums over the columns, bringing them over the
-product of the weights, and adding y are at most c + 6 roundings of relative size 2^-53 for c columns; scaling is by a
-power of two. The value is below unit·n, which is 2^36 for numbers (n < 2^26, c = 1) and 2^41 for classes (n < 2^31): an
-error below (c + 6)·2^-12 units, less than a quarter for up to 1000 classes. The range of the cost (splitters.py) pays
-for the floor and for this error.
+Both inputs and outputs are integers; only the steps between use floats. S < 2^38, n and ``whole`` (a power of two) are
+integers and ``linear_tail`` is a multiple of 2^-6, so x, y and their products with n are exact. The squares, their sums
+over the columns, the common denominator and the addition of y take at most c + 6 roundings of relative size 2^-53 for c
+columns; ``scale`` is a power of two and adds none. The result is below unit·n, which is 2^36 for numbers (n < 2^26,
+c = 1) and 2^41 for classes (n < 2^31). The error is therefore below (c + 6)·2^-12 units, less than a quarter for up to
+1000 classes. The range of the cost (splitters.py) allows for the floor and for this error.
 """
 
 from __future__ import annotations
@@ -26,114 +27,192 @@ try:
 except ImportError:
     from diprime.kernels import _shim as cython
 
-MISSING = cython.declare(cython.Py_ssize_t, 255)
-ABSENT_COST = cython.declare(cython.longlong, 1 << 62)
+from diprime.kernels import constants
+
+MISSING = cython.declare(cython.Py_ssize_t, constants.MISSING)
+N_CODES = cython.declare(cython.Py_ssize_t, constants.N_CODES)
+MASK_BYTES = cython.declare(cython.Py_ssize_t, constants.MASK_BYTES)
+ABSENT_COST = cython.declare(cython.longlong, constants.ABSENT_COST)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _middle(s: cython.double, n: cython.double, ends: cython.double) -> cython.double:
-    """Return x of a column with sum s; n is the number of rows times ``whole``."""
-    return min(max(s - ends * n, 0.0), (1.0 - 2.0 * ends) * n)
+@cython.final
+@cython.cclass
+class CostRule:
+    """The parameters of the cost, as the formula at the top of this module names them.
+
+    Parameters
+    ----------
+    scale : float
+        What one unit of a column's sum is worth, unit·weight/whole: a power of two, or zero.
+    whole : float
+        The most that one record adds to a column, a power of two.
+    linear_tail : float
+        The share at either end of [0, 1] where the impurity is linear: a multiple of 1/64 below one half.
+    balance : int
+        The cost of each row that the smaller child lacks.
+    enough : int
+        The number of rows from which on a child lacks none.
+    """
+
+    scale = cython.declare(cython.double, visibility="readonly")
+    whole = cython.declare(cython.double, visibility="readonly")
+    linear_tail = cython.declare(cython.double, visibility="readonly")
+    balance = cython.declare(cython.longlong, visibility="readonly")
+    enough = cython.declare(cython.longlong, visibility="readonly")
+    upper_tail: cython.double  # where the second linear part begins
+    middle_share: cython.double  # the share between the two linear parts
+    middle_whole: cython.double
+
+    def __init__(
+        self,
+        scale: cython.double,
+        whole: cython.double,
+        linear_tail: cython.double,
+        balance: cython.longlong,
+        enough: cython.longlong,
+    ) -> None:
+        self.scale = scale
+        self.whole = whole
+        self.linear_tail = linear_tail
+        self.balance = balance
+        self.enough = enough
+        self.upper_tail = 1.0 - linear_tail
+        self.middle_share = 1.0 - 2.0 * linear_tail
+        self.middle_whole = self.middle_share * whole
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def middle(self, s: cython.double, most: cython.double) -> cython.double:
+        """Return x for a column with sum s in a child where it is at most ``most``, the rows times ``whole``."""
+        return min(max(s - self.linear_tail * most, 0.0), self.middle_share * most)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def beyond(self, s: cython.double, most: cython.double) -> cython.double:
+        """Return y for a column with sum s in a child where it is at most ``most``, the rows times ``whole``."""
+        return max(s - self.upper_tail * most, 0.0)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def cost(
+        self,
+        squares_left: cython.double,
+        squares_right: cython.double,
+        beyond: cython.double,
+        n_left: cython.longlong,
+        n_right: cython.longlong,
+    ) -> cython.longlong:
+        """Return the cost of a split from the sums of x² in each child and of y in both, over the columns."""
+        # An empty child has no squares. Counting it as one row avoids a branch and leaves the other child's quotient
+        # as it is. A single division, by the product of the weights, takes half the time of two.
+        weight_left: cython.double = self.middle_whole * cython.cast(cython.double, max(n_left, 1))
+        weight_right: cython.double = self.middle_whole * cython.cast(cython.double, max(n_right, 1))
+        gain: cython.double = (squares_left * weight_right + squares_right * weight_left) / (weight_left * weight_right)
+        lacking: cython.longlong = max(self.enough - min(n_left, n_right), 0)
+        return self.balance * lacking - cython.cast(cython.longlong, (gain + 2.0 * beyond) * self.scale)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _beyond(s: cython.double, n: cython.double, ends: cython.double) -> cython.double:
-    """Return y of a column with sum s; n is the number of rows times ``whole``."""
-    return max(s - (1.0 - ends) * n, 0.0)
+@cython.final
+@cython.cclass
+class BinsView:
+    """Histograms of nodes, and how to read their bins: see histogram.py.
 
+    Parameters
+    ----------
+    bins : array of shape (n_nodes, n_features·256·n_columns)
+        The histograms, a row for each node.
+    n_columns : int
+        The number of bins of a code.
+    shift : int
+        The number of low bits that hold the sum of values; the bits above hold the count of rows.
+    """
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _cost(
-    squares_left: cython.double,
-    squares_right: cython.double,
-    beyond: cython.double,
-    n_left: cython.longlong,
-    n_right: cython.longlong,
-    scale: cython.double,
-    whole: cython.double,
-    ends: cython.double,
-    balance: cython.longlong,
-    enough: cython.longlong,
-) -> cython.longlong:
-    # An empty child has no squares: called one row, it leaves the other child's quotient as it is, without a branch.
-    # One division by the product of the weights takes half the time of two.
-    weight_left: cython.double = (1.0 - 2.0 * ends) * whole * cython.cast(cython.double, max(n_left, 1))
-    weight_right: cython.double = (1.0 - 2.0 * ends) * whole * cython.cast(cython.double, max(n_right, 1))
-    gain: cython.double = (squares_left * weight_right + squares_right * weight_left) / (weight_left * weight_right)
-    lacking: cython.longlong = max(enough - min(n_left, n_right), 0)
-    return balance * lacking - cython.cast(cython.longlong, (gain + 2.0 * beyond) * scale)
+    bins: cython.const[cython.ulonglong][:, ::1]
+    n_columns: cython.Py_ssize_t
+    shift: cython.Py_ssize_t
+    value_mask: cython.ulonglong
+
+    def __init__(
+        self, bins: cython.const[cython.ulonglong][:, ::1], n_columns: cython.Py_ssize_t, shift: cython.Py_ssize_t
+    ) -> None:
+        one: cython.ulonglong = 1
+        self.bins = bins
+        self.n_columns = n_columns
+        self.shift = shift
+        self.value_mask = (one << shift) - 1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def count(self, packed: cython.ulonglong) -> cython.longlong:
+        """Return the count of rows of a bin, or of a sum of bins."""
+        return packed >> self.shift
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def value(self, packed: cython.ulonglong) -> cython.double:
+        """Return the sum of values of a bin, or of a sum of bins."""
+        return cython.cast(cython.double, cython.cast(cython.longlong, packed & self.value_mask))
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _threshold_costs_of_one_column(
-    bins: cython.const[cython.ulonglong][:, ::1],
+    rule: CostRule,
+    view: BinsView,
     node: cython.Py_ssize_t,
-    base: cython.Py_ssize_t,
-    shift: cython.Py_ssize_t,
+    feature: cython.Py_ssize_t,
     low: cython.Py_ssize_t,
     last: cython.Py_ssize_t,
     high: cython.Py_ssize_t,
     missing_left: cython.bint,
-    scale: cython.double,
-    whole: cython.double,
-    ends: cython.double,
-    balance: cython.longlong,
-    enough: cython.longlong,
     costs: cython.longlong[:, ::1],
     row: cython.Py_ssize_t,
     slot: cython.Py_ssize_t,
 ) -> cython.longlong:
-    """Do what ``_threshold_costs`` does, in one pass: half the time, for two classes and for numbers."""
-    value_bits: cython.ulonglong = 1
+    """Do what ``_threshold_costs`` does for two classes and for numbers, in one pass: it takes half the time."""
+    bins: cython.const[cython.ulonglong][:, ::1] = view.bins
+    base: cython.Py_ssize_t = feature * N_CODES
     running: cython.ulonglong = bins[node, base + MISSING]
     total: cython.ulonglong = running
-    n_missing: cython.longlong = running >> shift
+    n_missing: cython.longlong = view.count(running)
     n_total: cython.longlong
     n_left: cython.longlong
     a: cython.double
     b: cython.double
     x: cython.double
     y: cython.double
-    of_left: cython.double
-    of_right: cython.double
+    most: cython.double
+    most_left: cython.double
+    most_right: cython.double
     code: cython.Py_ssize_t
-    value_bits = (value_bits << shift) - 1
     for code in range(low, high + 1):
         total += bins[node, base + code]
-    n_total = total >> shift
+    n_total = view.count(total)
+    most = rule.whole * cython.cast(cython.double, n_total)
     if not missing_left:
         running = 0
     for code in range(low, last + 1):
         running += bins[node, base + code]
-        n_left = running >> shift
-        a = cython.cast(cython.double, cython.cast(cython.longlong, running & value_bits))
-        b = cython.cast(cython.double, cython.cast(cython.longlong, (total - running) & value_bits))
-        of_left = whole * cython.cast(cython.double, n_left)
-        of_right = whole * cython.cast(cython.double, n_total - n_left)
-        x = _middle(a, of_left, ends)
-        y = _middle(b, of_right, ends)
-        costs[row, slot + code] = _cost(
-            x * x,
-            y * y,
-            _beyond(a, of_left, ends) + _beyond(b, of_right, ends),
-            n_left,
-            n_total - n_left,
-            scale,
-            whole,
-            ends,
-            balance,
-            enough,
+        n_left = view.count(running)
+        a = view.value(running)
+        b = view.value(total - running)
+        most_left = rule.whole * cython.cast(cython.double, n_left)
+        most_right = most - most_left  # exact: these are integers
+        x = rule.middle(a, most_left)
+        y = rule.middle(b, most_right)
+        costs[row, slot + code] = rule.cost(
+            x * x, y * y, rule.beyond(a, most_left) + rule.beyond(b, most_right), n_left, n_total - n_left
         )
     return n_missing
 
@@ -142,78 +221,62 @@ def _threshold_costs_of_one_column(
 @cython.nogil
 @cython.exceptval(check=False)
 def _threshold_costs(
-    bins: cython.const[cython.ulonglong][:, ::1],
+    rule: CostRule,
+    view: BinsView,
     node: cython.Py_ssize_t,
-    base: cython.Py_ssize_t,
-    n_columns: cython.Py_ssize_t,
-    shift: cython.Py_ssize_t,
+    feature: cython.Py_ssize_t,
     low: cython.Py_ssize_t,
     last: cython.Py_ssize_t,
     high: cython.Py_ssize_t,
     missing_left: cython.bint,
-    scale: cython.double,
-    whole: cython.double,
-    ends: cython.double,
-    balance: cython.longlong,
-    enough: cython.longlong,
-    counts: cython.longlong[::1],
-    sums: cython.double[:, ::1],
+    scratch: cython.double[:, ::1],
     costs: cython.longlong[:, ::1],
     row: cython.Py_ssize_t,
-    slot: cython.Py_ssize_t,
 ) -> cython.longlong:
-    """Fill ``costs[row, slot + t]`` for the thresholds t from low to last; return the number missing.
+    """Write the costs of the thresholds from low to last to a row of slots; return the number of missing values.
 
-    Threshold t sends the codes up to t left; at the node codes from low to high can occur. ``counts`` and ``sums`` are
-    scratch: rows to the left, and squares to the left, to the right, and what is beyond.
+    Threshold t sends the codes up to t left; only the codes from low to high can occur at the node. The slots are those
+    of the first half of the row if missing values go left, else those of the second. ``scratch`` has, for each
+    threshold, the number of rows on the left, which floats hold exactly, and the sums of x² on the left, of x² on the
+    right, and of y.
     """
+    slot: cython.Py_ssize_t = 0 if missing_left else costs.shape[1] // 2
+    n_columns: cython.Py_ssize_t = view.n_columns
     if n_columns == 1:
         return _threshold_costs_of_one_column(
-            bins,
-            node,
-            base,
-            shift,
-            low,
-            last,
-            high,
-            missing_left,
-            scale,
-            whole,
-            ends,
-            balance,
-            enough,
-            costs,
-            row,
-            slot,
+            rule, view, node, feature, low, last, high, missing_left, costs, row, slot
         )
-    value_bits: cython.ulonglong = 1
+    bins: cython.const[cython.ulonglong][:, ::1] = view.bins
+    base: cython.Py_ssize_t = feature * N_CODES * n_columns
     missing: cython.Py_ssize_t = base + MISSING * n_columns
     n_missing: cython.longlong = 0
     n_total: cython.longlong
+    n_left: cython.longlong
     running: cython.ulonglong
     total: cython.ulonglong
     a: cython.double
     b: cython.double
     x: cython.double
-    of_left: cython.double
-    of_right: cython.double
+    most: cython.double
+    most_left: cython.double
+    most_right: cython.double
     code: cython.Py_ssize_t
     column: cython.Py_ssize_t
-    value_bits = (value_bits << shift) - 1
     for column in range(n_columns):
-        n_missing += bins[node, missing + column] >> shift
+        n_missing += view.count(bins[node, missing + column])
     n_total = n_missing if missing_left else 0
     for code in range(low, high + 1):
         for column in range(n_columns):
-            n_total += bins[node, base + code * n_columns + column] >> shift
-        counts[code] = n_total
-        sums[0, code] = 0.0
-        sums[1, code] = 0.0
-        sums[2, code] = 0.0
+            n_total += view.count(bins[node, base + code * n_columns + column])
+        scratch[0, code] = cython.cast(cython.double, n_total)
+        scratch[1, code] = 0.0
+        scratch[2, code] = 0.0
+        scratch[3, code] = 0.0
     if not missing_left:
         n_total += n_missing
+    most = rule.whole * cython.cast(cython.double, n_total)
     for column in range(n_columns):
-        # Count and value add up in one bin: the running sum carries both, as does the total.
+        # A bin holds a count and a value, and so does a sum of bins.
         running = bins[node, missing + column]
         total = running
         for code in range(low, high + 1):
@@ -222,141 +285,100 @@ def _threshold_costs(
             running = 0
         for code in range(low, last + 1):
             running += bins[node, base + code * n_columns + column]
-            a = cython.cast(cython.double, cython.cast(cython.longlong, running & value_bits))
-            b = cython.cast(cython.double, cython.cast(cython.longlong, (total - running) & value_bits))
-            of_left = whole * cython.cast(cython.double, counts[code])
-            of_right = whole * cython.cast(cython.double, n_total - counts[code])
-            x = _middle(a, of_left, ends)
-            sums[0, code] += x * x
-            x = _middle(b, of_right, ends)
-            sums[1, code] += x * x
-            sums[2, code] += _beyond(a, of_left, ends) + _beyond(b, of_right, ends)
+            a = view.value(running)
+            b = view.value(total - running)
+            most_left = rule.whole * scratch[0, code]
+            most_right = most - most_left
+            x = rule.middle(a, most_left)
+            scratch[1, code] += x * x
+            x = rule.middle(b, most_right)
+            scratch[2, code] += x * x
+            scratch[3, code] += rule.beyond(a, most_left) + rule.beyond(b, most_right)
     for code in range(low, last + 1):
-        costs[row, slot + code] = _cost(
-            sums[0, code],
-            sums[1, code],
-            sums[2, code],
-            counts[code],
-            n_total - counts[code],
-            scale,
-            whole,
-            ends,
-            balance,
-            enough,
+        n_left = cython.cast(cython.longlong, scratch[0, code])
+        costs[row, slot + code] = rule.cost(
+            scratch[1, code], scratch[2, code], scratch[3, code], n_left, n_total - n_left
         )
     return n_missing
 
 
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _mark_absent(
+    costs: cython.longlong[:, ::1], row: cython.Py_ssize_t, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.void:
+    """Mark the slots of a row from begin to before end as holding no candidate."""
+    absent: cython.longlong = ABSENT_COST
+    slot: cython.Py_ssize_t
+    for slot in range(begin, end):
+        costs[row, slot] = absent
+
+
 def numeric_costs(
-    bins: cython.const[cython.ulonglong][:, ::1],
+    rule: CostRule,
+    view: BinsView,
     nodes: cython.const[cython.longlong][::1],
     features: cython.const[cython.longlong][::1],
     low: cython.const[cython.uchar][::1],
     high: cython.const[cython.uchar][::1],
     missing: cython.const[cython.uchar][::1],
     rows: cython.const[cython.longlong][::1],
-    n_columns: cython.Py_ssize_t,
-    shift: cython.Py_ssize_t,
-    scale: cython.double,
-    whole: cython.double,
-    ends: cython.double,
-    balance: cython.longlong,
-    enough: cython.longlong,
-    counts: cython.longlong[::1],
-    sums: cython.double[:, ::1],
-    twice: cython.uchar[::1],
+    scratch: cython.double[:, ::1],
+    mirrored: cython.uchar[::1],
     costs: cython.longlong[:, ::1],
 ) -> None:
-    """Fill row ``rows[i]`` of the costs with the splits of a numeric feature at a node; other slots are absent.
+    """Fill row ``rows[i]`` of the costs with the splits of a numeric feature at a node; all other slots are absent.
 
-    Slot t of the first half is threshold t with the missing values left; the same slot of the second half has them
-    right. At the node only the codes from ``low[i]`` to ``high[i]`` can occur, and missing values only if
-    ``missing[i]``; then the threshold ``high[i]`` is a candidate too, which puts missing values apart from all numbers
-    or, on their side, splits nothing. Where missing values can occur but none does, both halves cost the same: only the
-    first is written, and ``twice[rows[i]]`` set.
+    Slot t of the first half is threshold t with missing values on the left, and slot t of the second half the same with
+    missing values on the right. Only the codes from ``low[i]`` to ``high[i]`` can occur at the node, and missing values
+    only if ``missing[i]`` is set. In that case the threshold ``high[i]`` is a candidate too: it separates missing
+    values from all numbers or, with missing values on the left, splits nothing. Where missing values can occur but none
+    does, both halves have the same costs: only the first is written, and ``mirrored[rows[i]]`` is set.
+
+    ``scratch`` is memory of shape (4, 256), whose content does not matter.
     """
     half: cython.Py_ssize_t = costs.shape[1] // 2
     i: cython.Py_ssize_t
-    code: cython.Py_ssize_t
     last: cython.Py_ssize_t
+    row: cython.Py_ssize_t
     n_missing: cython.longlong
     with cython.nogil:
         for i in range(nodes.shape[0]):
+            row = rows[i]
             last = high[i] if missing[i] else high[i] - 1
-            for code in range(low[i]):
-                costs[rows[i], code] = ABSENT_COST
-            for code in range(last + 1, half):
-                costs[rows[i], code] = ABSENT_COST
+            _mark_absent(costs, row, 0, low[i])
+            _mark_absent(costs, row, last + 1, half)
             n_missing = _threshold_costs(
-                bins,
-                nodes[i],
-                features[i] * 256 * n_columns,
-                n_columns,
-                shift,
-                low[i],
-                last,
-                high[i],
-                True,
-                scale,
-                whole,
-                ends,
-                balance,
-                enough,
-                counts,
-                sums,
-                costs,
-                rows[i],
-                0,
+                rule, view, nodes[i], features[i], low[i], last, high[i], True, scratch, costs, row
             )
-            twice[rows[i]] = missing[i] and n_missing == 0
-            if twice[rows[i]]:
+            mirrored[row] = missing[i] and n_missing == 0
+            if mirrored[row]:
                 continue
-            for code in range(half, costs.shape[1]):
-                costs[rows[i], code] = ABSENT_COST
+            _mark_absent(costs, row, half, costs.shape[1])
             if missing[i]:
-                _threshold_costs(
-                    bins,
-                    nodes[i],
-                    features[i] * 256 * n_columns,
-                    n_columns,
-                    shift,
-                    low[i],
-                    last,
-                    high[i],
-                    False,
-                    scale,
-                    whole,
-                    ends,
-                    balance,
-                    enough,
-                    counts,
-                    sums,
-                    costs,
-                    rows[i],
-                    half,
-                )
+                _threshold_costs(rule, view, nodes[i], features[i], low[i], last, high[i], False, scratch, costs, row)
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _mask_cost(
-    bins: cython.const[cython.ulonglong][:, ::1],
+    rule: CostRule,
+    view: BinsView,
     node: cython.Py_ssize_t,
-    base: cython.Py_ssize_t,
-    n_columns: cython.Py_ssize_t,
-    shift: cython.Py_ssize_t,
+    feature: cython.Py_ssize_t,
     masks: cython.const[cython.uchar][:, ::1],
     mask: cython.Py_ssize_t,
-    scale: cython.double,
-    whole: cython.double,
-    ends: cython.double,
-    balance: cython.longlong,
-    enough: cython.longlong,
 ) -> cython.longlong:
     """Return the cost of the split that sends the codes in a mask right."""
-    value_bits: cython.ulonglong = 1
-    bin_: cython.ulonglong
+    bins: cython.const[cython.ulonglong][:, ::1] = view.bins
+    mask_bytes: cython.Py_ssize_t = MASK_BYTES
+    n_columns: cython.Py_ssize_t = view.n_columns
+    base: cython.Py_ssize_t = feature * N_CODES * n_columns
+    bits: cython.int
+    packed: cython.ulonglong
     left: cython.ulonglong
     right: cython.ulonglong
     n_left: cython.longlong = 0
@@ -367,75 +389,84 @@ def _mask_cost(
     a: cython.double
     b: cython.double
     x: cython.double
-    of_left: cython.double
-    of_right: cython.double
-    code: cython.Py_ssize_t
+    most_left: cython.double
+    most_right: cython.double
+    byte: cython.Py_ssize_t
+    bit: cython.Py_ssize_t
     column: cython.Py_ssize_t
-    value_bits = (value_bits << shift) - 1
-    for code in range(256):
-        for column in range(n_columns):
-            bin_ = bins[node, base + code * n_columns + column]
-            if (masks[mask, code >> 3] >> (code & 7)) & 1:
-                n_right += bin_ >> shift
-            else:
-                n_left += bin_ >> shift
-    of_left = whole * cython.cast(cython.double, n_left)
-    of_right = whole * cython.cast(cython.double, n_right)
+    for byte in range(mask_bytes):
+        bits = masks[mask, byte]
+        for bit in range(8):
+            for column in range(n_columns):
+                packed = bins[node, base + (8 * byte + bit) * n_columns + column]
+                if (bits >> bit) & 1:
+                    n_right += view.count(packed)
+                else:
+                    n_left += view.count(packed)
+    most_left = rule.whole * cython.cast(cython.double, n_left)
+    most_right = rule.whole * cython.cast(cython.double, n_right)
     for column in range(n_columns):
         left = 0
         right = 0
-        for code in range(256):
-            bin_ = bins[node, base + code * n_columns + column]
-            if (masks[mask, code >> 3] >> (code & 7)) & 1:
-                right += bin_ & value_bits
-            else:
-                left += bin_ & value_bits
-        a = cython.cast(cython.double, cython.cast(cython.longlong, left))
-        b = cython.cast(cython.double, cython.cast(cython.longlong, right))
-        x = _middle(a, of_left, ends)
+        for byte in range(mask_bytes):
+            bits = masks[mask, byte]
+            for bit in range(8):
+                packed = bins[node, base + (8 * byte + bit) * n_columns + column]
+                if (bits >> bit) & 1:
+                    right += packed
+                else:
+                    left += packed
+        a = view.value(left)
+        b = view.value(right)
+        x = rule.middle(a, most_left)
         squares_left += x * x
-        x = _middle(b, of_right, ends)
+        x = rule.middle(b, most_right)
         squares_right += x * x
-        beyond += _beyond(a, of_left, ends) + _beyond(b, of_right, ends)
-    return _cost(squares_left, squares_right, beyond, n_left, n_right, scale, whole, ends, balance, enough)
+        beyond += rule.beyond(a, most_left) + rule.beyond(b, most_right)
+    return rule.cost(squares_left, squares_right, beyond, n_left, n_right)
 
 
 def mask_costs(
-    bins: cython.const[cython.ulonglong][:, ::1],
+    rule: CostRule,
+    view: BinsView,
     nodes: cython.const[cython.longlong][::1],
     features: cython.const[cython.longlong][::1],
     masks: cython.const[cython.uchar][:, ::1],
-    n_columns: cython.Py_ssize_t,
-    shift: cython.Py_ssize_t,
-    scale: cython.double,
-    whole: cython.double,
-    ends: cython.double,
-    balance: cython.longlong,
-    enough: cython.longlong,
     costs: cython.longlong[::1],
 ) -> None:
     """Fill ``costs[i]`` with the cost of sending the codes in ``masks[i]`` of a feature right at a node."""
     i: cython.Py_ssize_t
     with cython.nogil:
         for i in range(nodes.shape[0]):
-            costs[i] = _mask_cost(
-                bins,
-                nodes[i],
-                features[i] * 256 * n_columns,
-                n_columns,
-                shift,
-                masks,
-                i,
-                scale,
-                whole,
-                ends,
-                balance,
-                enough,
-            )
+            costs[i] = _mask_cost(rule, view, nodes[i], features[i], masks, i)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _splits(
+    masks: cython.const[cython.uchar][:, ::1],
+    mask: cython.Py_ssize_t,
+    allowed: cython.const[cython.uchar][:, ::1],
+    row: cython.Py_ssize_t,
+) -> cython.bint:
+    """Return whether a mask sends some of the allowed codes left and some right."""
+    mask_bytes: cython.Py_ssize_t = MASK_BYTES
+    byte: cython.Py_ssize_t
+    left: cython.int = 0
+    right: cython.int = 0
+    for byte in range(mask_bytes):
+        left |= allowed[row, byte] & ~masks[mask, byte]
+        right |= allowed[row, byte] & masks[mask, byte]
+        if left != 0 and right != 0:
+            return True
+    return False
 
 
 def family_costs(
-    bins: cython.const[cython.ulonglong][:, ::1],
+    rule: CostRule,
+    view: BinsView,
     nodes: cython.const[cython.longlong][::1],
     features: cython.const[cython.longlong][::1],
     starts: cython.const[cython.longlong][::1],
@@ -443,47 +474,18 @@ def family_costs(
     masks: cython.const[cython.uchar][:, ::1],
     allowed: cython.const[cython.uchar][:, ::1],
     rows: cython.const[cython.longlong][::1],
-    n_columns: cython.Py_ssize_t,
-    shift: cython.Py_ssize_t,
-    scale: cython.double,
-    whole: cython.double,
-    ends: cython.double,
-    balance: cython.longlong,
-    enough: cython.longlong,
     costs: cython.longlong[:, ::1],
 ) -> None:
-    """Fill row ``rows[i]`` with the splits of a categorical feature at a node: a run of a public family of masks.
+    """Fill row ``rows[i]`` of the costs with the splits of a categorical feature at a node.
 
-    Only the codes in ``allowed[i]`` can occur at the node; a mask that puts all of them on one side splits nothing,
-    and its slot is absent.
+    The candidates are ``sizes[i]`` masks of a public family, from ``starts[i]`` on. Only the codes in ``allowed[i]``
+    can occur at the node. A mask that sends all of them to the same side splits nothing, and its slot is absent.
     """
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
-    byte: cython.Py_ssize_t
-    left: cython.int
-    right: cython.int
     with cython.nogil:
         for i in range(nodes.shape[0]):
-            for j in range(costs.shape[1]):
-                costs[rows[i], j] = ABSENT_COST
+            _mark_absent(costs, rows[i], 0, costs.shape[1])
             for j in range(sizes[i]):
-                left = 0
-                right = 0
-                for byte in range(32):
-                    left |= allowed[i, byte] & ~masks[starts[i] + j, byte]
-                    right |= allowed[i, byte] & masks[starts[i] + j, byte]
-                if left != 0 and right != 0:
-                    costs[rows[i], j] = _mask_cost(
-                        bins,
-                        nodes[i],
-                        features[i] * 256 * n_columns,
-                        n_columns,
-                        shift,
-                        masks,
-                        starts[i] + j,
-                        scale,
-                        whole,
-                        ends,
-                        balance,
-                        enough,
-                    )
+                if _splits(masks, starts[i] + j, allowed, i):
+                    costs[rows[i], j] = _mask_cost(rule, view, nodes[i], features[i], masks, starts[i] + j)

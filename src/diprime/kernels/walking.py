@@ -1,7 +1,7 @@
-"""Codes to leaves: walk rows down complete binary trees.
+"""Leaves and predictions of rows, from complete binary trees.
 
-A tree of depth d has its 2^d - 1 splits in heap order (the children of node i are 2i + 1 and 2i + 2) and 2^d leaves.
-Bit ``code`` of a split's 32-byte mask says whether a row with that code goes right, whatever the kind of feature.
+A tree of depth d has 2^d - 1 splits in heap order (the children of node i are 2i + 1 and 2i + 2) and 2^d leaves. Bit
+``code`` of a split's mask says whether a row with that code goes right, for numeric and categorical features alike.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ def _walk(
     masks: cython.const[cython.uchar][:, ::1],
     nodes: cython.int[::1],
 ) -> cython.void:
-    """Set ``nodes[i]`` to the leaf of row begin + i, level by level for the whole block, so that rows overlap."""
+    """Set ``nodes[i]`` to the leaf of row begin + i.
+
+    The whole block descends one level at a time, so that the processor can work on several rows at once.
+    """
     i: cython.Py_ssize_t
     _: cython.Py_ssize_t
     split: cython.Py_ssize_t
@@ -52,7 +55,7 @@ def leaves(
     nodes: cython.int[::1],
     out: cython.int[:, ::1],
 ) -> None:
-    """Set ``out[i, t]`` to the leaf that row i reaches in tree t; ``nodes`` is scratch for a block of rows."""
+    """Set ``out[i, t]`` to the leaf that row i reaches in tree t; ``nodes`` is scratch memory for a block of rows."""
     i: cython.Py_ssize_t
     tree: cython.Py_ssize_t
     size: cython.Py_ssize_t = nodes.shape[0]
@@ -80,7 +83,10 @@ def predict(
     nodes: cython.int[::1],
     out: cython.double[:, ::1],
 ) -> None:
-    """Add to ``out[i]`` the values of the leaves that row i reaches, tree after tree."""
+    """Add to ``out[i]`` the values of the leaves that row i reaches; ``nodes`` is scratch memory for a block of rows.
+
+    The trees are added in order: floating-point sums depend on it.
+    """
     i: cython.Py_ssize_t
     tree: cython.Py_ssize_t
     size: cython.Py_ssize_t = nodes.shape[0]
@@ -111,11 +117,11 @@ def predict_numbers(
     nodes: cython.int[::1],
     out: cython.double[:, ::1],
 ) -> None:
-    """Do what ``predict`` does for rows of numbers that were not encoded, of which it reads only those it needs.
+    """Do what ``predict`` does for rows of numbers, without encoding them first.
 
-    A number goes right if it is at or above the split's limit, the first number of the first cell on the right; NaN
-    goes right if ``missing_right`` says so. The look for missing numbers reads each block of rows in order, so that the
-    walk finds it in the processor's cache and need not wait for one number after the other.
+    A number goes right if it is at or above the limit of the split, which is the first number of the first cell on the
+    right. NaN goes right if ``missing_right`` is set. The search for missing numbers reads each block of rows in order,
+    which also brings the block into the processor's cache for the walk.
     """
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
@@ -151,7 +157,7 @@ def predict_numbers(
                             number = numbers[begin + i, features[split]]
                             right = (number >= limits[split]) | ((number != number) & missing_right[split])
                             nodes[i] = 2 * node + 1 + right
-                    else:  # half the instructions, where no number of the block is missing
+                    else:  # without missing numbers, half the instructions suffice
                         for i in range(end - begin):
                             node = nodes[i]
                             split = first_splits[tree] + node

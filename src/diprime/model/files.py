@@ -9,7 +9,8 @@ A file is, in this order and for every version of the format:
 * the SHA-256 of everything before, 32 bytes.
 
 Version 2 has ``format``, ``diprime`` (the version of the library that wrote it), ``task``, ``parameters``, ``domain``,
-``domain_inferred``, ``columns_named``, ``ledger`` and ``depths`` (of the trees) in its header. Its body is the arrays
+``domain_inferred``, ``columns_named``, ``ledger`` and ``depths`` (of the trees) in its header. ``parameters`` may lack
+those of later versions of the library, which then get their defaults; unknown ones are refused. Its body is the arrays
 of `diprime.Forest` one after the other, little-endian and C-ordered: ``features`` (int32), ``masks`` (32 bytes each),
 ``values`` and ``counts`` (float64). Their lengths follow from the depths and the target.
 
@@ -29,21 +30,20 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from diprime._util.atomic_file import atomic_file
 from diprime._util.version import __version__
-from diprime.domain import Categorical, Domain
-from diprime.domain.features import bounds
+from diprime.domain import Domain, Task
 from diprime.domain.files import parse_json
+from diprime.kernels.constants import MASK_BYTES
 from diprime.model.forest import Forest
 from diprime.model.noise import LEAF_SUMS
 from diprime.privacy.ledger import Ledger
 
-Task = Literal["classification", "regression"]
 FORMAT = 2
 MAGIC = b"DIPRIME\0"
 MAX_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
@@ -68,7 +68,7 @@ class ModelContent:
     task : {"classification", "regression"}
         Which estimator it is.
     parameters : dict
-        Parameters of its constructor, as plain data.
+        Parameters of its constructor, as plain data; those that are missing have their defaults.
     domain : Domain
         The domain of the fit.
     domain_inferred : bool
@@ -187,17 +187,12 @@ def _read_format_2(header: dict[str, Any], body: memoryview) -> ModelContent:
     if unknown:
         raise ValueError(f"its header has {len(unknown)} unknown entries.")
     domain = _within("domain", Domain.from_dict, header["domain"])
-    of_classes = isinstance(domain.target, Categorical)
-    if header["task"] != ("classification" if of_classes else "regression"):
+    if header["task"] != domain.task:
         raise ValueError("its task is not that of its target.")
-    if isinstance(domain.target, Categorical):
-        n_outputs, low, high = len(domain.target.levels), 0.0, 1.0
-    else:
-        n_outputs, (low, high) = 1, bounds(domain.target)
-    forest = _read_forest(header["depths"], body, n_outputs)
-    forest.check(domain, low, high)
+    forest = _read_forest(header["depths"], body, domain.layout.n_outputs if domain.task == "classification" else 1)
+    forest.check(domain, *domain.output_range)
     return ModelContent(
-        "classification" if of_classes else "regression",
+        domain.task,
         header["parameters"],
         domain,
         header["domain_inferred"],
@@ -262,7 +257,7 @@ def _read_forest(depths: list[Any], body: memoryview, n_outputs: int) -> Forest:
     n_splits = n_leaves - len(depths)
     shapes: list[tuple[str, tuple[int, ...]]] = [
         ("<i4", (n_splits,)),
-        ("u1", (n_splits, 32)),
+        ("u1", (n_splits, MASK_BYTES)),
         ("<f8", (n_leaves, n_outputs)),
         ("<f8", (n_leaves,)),
     ]

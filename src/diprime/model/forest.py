@@ -1,4 +1,4 @@
-"""A fitted forest: flat arrays of released numbers, and nothing else."""
+"""A fitted forest: flat arrays of released numbers, and prediction from them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,39 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.kernels import walking
+from diprime.kernels.constants import MASK_BYTES
 from diprime.model.masks import Features, Masks, read_threshold_mask, threshold_mask
 
 Floats = npt.NDArray[np.float64]
-WALKED_TOGETHER = 256
-READ_TOGETHER = 1 << 14
-MAX_ROWS = 2.0**53  # that a leaf can be said to have
-WORTH_LIMITS = 1 << 14  # rows from which on finding the limits of splits pays
+Codes = npt.NDArray[np.uint8]
+
+WALK_BLOCK_ROWS = 256
+"""How many rows walk down a tree together, level by level."""
+READ_BLOCK_ROWS = 1 << 14
+"""How many rows are encoded together. Their codes stay in the processor's cache."""
+MIN_ROWS_TO_COMPARE_NUMBERS = 1 << 14
+"""From this many rows on, comparing raw numbers with thresholds is faster than encoding them first."""
+CHECK_BLOCK_SPLITS = 1 << 14
+"""How many masks are unpacked together to check them."""
+MAX_COUNT = 2.0**53
+"""The largest possible count of a leaf: float64 holds all integers up to it."""
+
+_BINARY = 2
+_TINY = 1e-12  # avoids division by zero counts
 
 
 @dataclass(frozen=True)
 class Structure:
-    """The splits of complete trees of one depth, in heap order: the children of split i are 2i + 1 and 2i + 2.
+    """The splits of complete binary trees of equal depth: a forest before its leaves are released.
+
+    Splits are in heap order: the children of split i are 2i + 1 and 2i + 2.
 
     Attributes
     ----------
     features : array of shape (n_trees, 2^depth - 1)
         The feature of each split.
     masks : array of shape (n_trees, 2^depth - 1, 32)
-        Which codes go right.
+        The mask of each split: bit ``code`` says whether rows with that code go right.
     """
 
     features: Features
@@ -45,20 +59,20 @@ class Structure:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Forest:
-    """Complete binary trees, one after the other.
+    """Complete binary trees, stored one after the other in flat arrays.
 
     Attributes
     ----------
     depths : array of shape (n_trees,)
-        Levels of splits of each tree: a tree of depth d has 2^d - 1 splits in heap order and 2^d leaves.
+        The depth of each tree. A tree of depth d has 2^d - 1 splits, in heap order, and 2^d leaves.
     features : array of shape (n_splits,)
         The feature of each split.
     masks : array of shape (n_splits, 32)
-        Bit ``code`` says whether rows with that code go right.
+        The mask of each split: bit ``code`` says whether rows with that code go right.
     values : array of shape (n_leaves, n_outputs)
-        The estimate of each leaf.
+        The estimate of each leaf: class probabilities, or one number.
     counts : array of shape (n_leaves,)
-        The released number of records of each leaf, noise included: it may be negative.
+        The released number of records in each leaf. Because of the noise it may be negative.
     """
 
     depths: npt.NDArray[np.int64]
@@ -71,19 +85,29 @@ class Forest:
 
     @classmethod
     def of_trees(cls, structure: Structure, values: Floats, counts: Floats) -> Forest:
-        """Put trees of one depth together."""
+        """Return the forest of trees of equal depth.
+
+        Parameters
+        ----------
+        structure : Structure
+            The splits.
+        values : array of shape (n_trees, 2^depth, n_outputs)
+            The estimates of the leaves.
+        counts : array of shape (n_trees, 2^depth)
+            The released numbers of records in the leaves.
+        """
         n_trees, n_leaves, n_outputs = values.shape
         return cls(
             np.full(n_trees, n_leaves.bit_length() - 1, dtype=np.int64),
             np.ascontiguousarray(structure.features.reshape(-1)),
-            np.ascontiguousarray(structure.masks.reshape(-1, 32)),
+            np.ascontiguousarray(structure.masks.reshape(-1, MASK_BYTES)),
             np.ascontiguousarray(values.reshape(-1, n_outputs)),
             np.ascontiguousarray(counts.reshape(-1)),
         )
 
     @classmethod
     def merge(cls, forests: Sequence[Forest]) -> Forest:
-        """Put the trees of several forests together."""
+        """Return a forest with the trees of all given forests, in their order."""
         return cls(
             np.concatenate([f.depths for f in forests]),
             np.concatenate([f.features for f in forests]),
@@ -93,22 +117,23 @@ class Forest:
         )
 
     def check(self, domain: Domain, low: float, high: float) -> None:
-        """Refuse arrays that no fit has made: the compiled walk down the trees trusts them.
+        """Raise a ValueError unless a fit could have produced these arrays.
 
-        Their shapes must follow from the depths. Leaf values must be numbers from ``low`` to ``high``.
+        The compiled kernels trust the arrays, so whatever comes from a file is checked first. The caller has checked
+        that the shapes agree with the depths. Leaf values must be numbers from ``low`` to ``high``.
         """
         if ((self.features < 0) | (self.features >= domain.n_features)).any():
             raise ValueError("a split is on a feature that the domain does not have.")
-        for begin in range(0, len(self.features), READ_TOGETHER):
-            block = slice(begin, begin + READ_TOGETHER)
+        for begin in range(0, len(self.features), CHECK_BLOCK_SPLITS):
+            block = slice(begin, begin + CHECK_BLOCK_SPLITS)
             masks = self.masks[block][~domain.is_categorical[self.features[block]]]
             threshold, missing_right = read_threshold_mask(masks)
             if not np.array_equal(masks, threshold_mask(threshold, missing_right.astype(bool))):
                 raise ValueError("a split on a numeric feature is not at a threshold.")
-        slack = 1e-9 * max(abs(low), abs(high))  # of the means' rounding
+        slack = 1e-9 * max(abs(low), abs(high))  # leaf means are rounded
         if not ((self.values >= low - slack) & (self.values <= high + slack)).all():
             raise ValueError("a leaf's value is not a number in the range of the target.")
-        if not (np.abs(self.counts) <= MAX_ROWS).all():
+        if not (np.abs(self.counts) <= MAX_COUNT).all():
             raise ValueError("a leaf's number of records is impossible.")
 
     def __repr__(self) -> str:
@@ -122,96 +147,104 @@ class Forest:
 
     @property
     def first_splits(self) -> npt.NDArray[np.int64]:
-        """Where each tree's splits begin, and where the last one's end."""
+        """The index of each tree's first split; then the number of splits."""
         return np.concatenate([[0], np.cumsum((1 << self.depths) - 1)])
 
     @property
     def first_leaves(self) -> npt.NDArray[np.int64]:
-        """Where each tree's leaves begin, and where the last one's end."""
+        """The index of each tree's first leaf; then the number of leaves."""
         return np.concatenate([[0], np.cumsum(1 << self.depths)])
 
     @property
     def tree_counts(self) -> Floats:
-        """The released number of records of each tree."""
+        """The released number of records in each tree."""
         return np.asarray(np.add.reduceat(self.counts, self.first_leaves[:-1]))
 
     @property
     def tree_weights(self) -> Floats:
-        """Each tree's weight in a prediction: its released number of records, as a share of all."""
+        """The weight of each tree in a prediction: its share of the released number of records, at least one each."""
         sizes = np.maximum(self.tree_counts, 1.0)
         return np.asarray(sizes / sizes.sum())
 
     @property
     def weighted_values(self) -> Floats:
-        """What each leaf adds to a prediction."""
+        """The contribution of each leaf to a prediction: its estimate times the weight of its tree."""
         return np.asarray(self.values * np.repeat(self.tree_weights, 1 << self.depths)[:, None])
 
     def apply(self, rows: Rows, threads: Threads) -> npt.NDArray[np.int32]:
-        """Return the leaf, from the left, that each row reaches in each tree."""
+        """Return the index of the leaf, counted from the left, that each row reaches in each tree."""
         leaves = np.empty((rows.n_rows, self.n_trees), dtype=np.int32)
         first_splits = self.first_splits
 
-        def walk(begin: int, end: int, codes: npt.NDArray[np.uint8]) -> None:
-            nodes = np.empty(WALKED_TOGETHER, dtype=np.int32)
+        def walk(begin: int, end: int, codes: Codes) -> None:
+            nodes = np.empty(WALK_BLOCK_ROWS, dtype=np.int32)
             walking.leaves(codes, self.depths, first_splits, self.features, self.masks, nodes, leaves[begin:end])
 
-        _read_in_blocks(rows, threads, walk)
+        _encode_blocks(rows, threads, walk)
         return leaves
 
     def _predict_blocks(self, rows: Rows, threads: Threads, write: Callable[[int, int, Floats], None]) -> None:
-        """Call ``write(begin, end, means)`` on all rows with the mean of the leaf estimates, weighted by tree."""
+        """Call ``write(begin, end, means)`` for blocks of rows, with their predictions."""
         first_splits, first_leaves = self.first_splits, self.first_leaves
         values = self.weighted_values
         arrays = (self.depths, first_splits, first_leaves, self.features)
 
         def write_means(begin: int, end: int, predict: Callable[[npt.NDArray[np.int32], Floats], None]) -> None:
-            nodes = np.empty(WALKED_TOGETHER, dtype=np.int32)
+            nodes = np.empty(WALK_BLOCK_ROWS, dtype=np.int32)
             means = np.zeros((end - begin, values.shape[1]))
             predict(nodes, means)
             write(begin, end, means)
 
-        def predict_codes(begin: int, end: int, codes: npt.NDArray[np.uint8]) -> None:
+        def predict_codes(begin: int, end: int, codes: Codes) -> None:
             write_means(begin, end, lambda *scratch: walking.predict(codes, *arrays, self.masks, values, *scratch))
 
-        if rows.numbers is None or rows.n_rows < WORTH_LIMITS:
-            _read_in_blocks(rows, threads, predict_codes)
+        if rows.numbers is None or rows.n_rows < MIN_ROWS_TO_COMPARE_NUMBERS:
+            _encode_blocks(rows, threads, predict_codes)
             return
 
-        # A row passes fewer splits than it has features: to compare numbers as they are beats encoding them all.
+        # Encoding touches every feature of a row, while a walk down a tree compares only a few.
         matrix = rows.numbers
-        limits, missing_right = self._limits(rows.thresholds(), matrix.dtype)
+        thresholds, missing_right = self._float_thresholds(rows.thresholds(), matrix.dtype)
 
         def predict_numbers(begin: int, end: int) -> None:
             write_means(
                 begin,
                 end,
                 lambda *scratch: walking.predict_numbers(
-                    matrix[begin:end], *arrays, limits, missing_right, values, *scratch
+                    matrix[begin:end], *arrays, thresholds, missing_right, values, *scratch
                 ),
             )
 
-        _in_blocks(rows.n_rows, threads, predict_numbers)
+        _run_blocks(rows.n_rows, threads, predict_numbers)
 
-    def _limits(
-        self, thresholds: Sequence[npt.NDArray[np.float64]], dtype: np.dtype[Any]
+    def _float_thresholds(
+        self, edges: Sequence[Floats], dtype: np.dtype[Any]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
-        """Return the number of a dtype from which on each split sends numbers right, and whether it sends NaN there.
+        """Return the thresholds of numeric splits as numbers, and whether missing values go right.
 
-        NaN, which nothing is at or above, stands for splits that send no number right.
+        Numbers at or above a threshold go right. A split that sends no number right has the threshold NaN, because no
+        number compares as at or above it.
+
+        Parameters
+        ----------
+        edges : sequence of arrays, one for each feature
+            The thresholds of the feature: ``edges[code]`` is the smallest number whose code is above ``code``.
+        dtype : dtype
+            The floating-point type of the numbers to compare.
         """
-        threshold, missing_right = read_threshold_mask(self.masks)
-        limits = np.full(len(threshold), np.nan)
-        for feature, edges in enumerate(thresholds):
-            here = np.flatnonzero((self.features == feature) & (threshold < len(edges)))
-            limits[here] = edges[threshold[here]]
+        codes, missing_right = read_threshold_mask(self.masks)
+        thresholds = np.full(len(codes), np.nan)
+        for feature, feature_edges in enumerate(edges):
+            splits = np.flatnonzero((self.features == feature) & (codes < len(feature_edges)))
+            thresholds[splits] = feature_edges[codes[splits]]
         with np.errstate(over="ignore"):
-            rounded = limits.astype(dtype)
-        below = rounded < limits  # the first number of the dtype at or above the limit says the same
+            rounded = thresholds.astype(dtype)
+        below = rounded < thresholds  # rounding must go up, so that the same numbers of this dtype go right
         rounded[below] = np.nextafter(rounded[below], np.array(np.inf, dtype=dtype))
         return rounded, missing_right
 
     def predict(self, rows: Rows, threads: Threads) -> Floats:
-        """Return the mean of the leaf estimates that each row reaches, trees weighted by their size."""
+        """Return the mean of the leaf estimates that each row reaches, weighted by `tree_weights`."""
         out = np.empty((rows.n_rows, self.values.shape[1]))
 
         def write(begin: int, end: int, means: Floats) -> None:
@@ -221,18 +254,23 @@ class Forest:
         return out
 
     def decide(self, rows: Rows, threads: Threads) -> npt.NDArray[np.intp]:
-        """Return the place of the largest output of :meth:`predict`, the first of equals, for each row."""
+        """Return the index of the largest output of :meth:`predict` for each row; the first one in case of ties."""
         out = np.empty(rows.n_rows, dtype=np.intp)
 
         def write(begin: int, end: int, means: Floats) -> None:
-            # For two outputs a comparison says the same, in a tenth of the time.
-            out[begin:end] = means[:, 1] > means[:, 0] if means.shape[1] == 2 else means.argmax(axis=1)
+            # For two classes a comparison gives the same result as argmax, ten times faster.
+            out[begin:end] = means[:, 1] > means[:, 0] if means.shape[1] == _BINARY else means.argmax(axis=1)
 
         self._predict_blocks(rows, threads, write)
         return out
 
     def importances(self, n_features: int) -> Floats:
-        """Return how much the splits on each feature spread the estimates, from released numbers only, summing to 1."""
+        """Return the importance of each feature: its share of the squared error that all splits remove.
+
+        A split removes the sum of squares between the means of its two children. It is computed from the released
+        leaves only; negative counts are taken as zero. The importances sum to 1, or are all 0 if no split removes
+        anything.
+        """
         gains = np.zeros(n_features)
         for tree, depth in enumerate(self.depths):
             leaves = slice(*self.first_leaves[tree : tree + 2])
@@ -240,37 +278,37 @@ class Forest:
             sums = self.values[leaves] * counts
             features = self.features[slice(*self.first_splits[tree : tree + 2])]
             for level in range(int(depth) - 1, -1, -1):
-                explained = _between_siblings(counts, sums)
+                explained = _between_sum_of_squares(counts, sums)
                 np.add.at(gains, features[2**level - 1 : 2 ** (level + 1) - 1], explained)
                 counts, sums = (a.reshape(-1, 2, a.shape[1]).sum(axis=1) for a in (counts, sums))
         total = gains.sum()
         return gains / total if total > 0 else gains
 
 
-def _in_blocks(n_rows: int, threads: Threads, work: Callable[[int, int], None]) -> None:
-    """Call ``work(begin, end)`` on all rows, a block that stays in the processor's cache at a time."""
+def _run_blocks(n_rows: int, threads: Threads, work: Callable[[int, int], None]) -> None:
+    """Call ``work(begin, end)`` for blocks of rows that cover all rows."""
 
     def run(first: int, last: int) -> None:
-        for begin in range(first, last, READ_TOGETHER):
-            work(begin, min(begin + READ_TOGETHER, last))
+        for begin in range(first, last, READ_BLOCK_ROWS):
+            work(begin, min(begin + READ_BLOCK_ROWS, last))
 
-    threads.run(run, n_rows, at_least=READ_TOGETHER)
+    threads.run(run, n_rows, at_least=READ_BLOCK_ROWS)
 
 
-def _read_in_blocks(rows: Rows, threads: Threads, work: Callable[[int, int, npt.NDArray[np.uint8]], None]) -> None:
-    """Call ``work(begin, end, codes)`` on all rows."""
+def _encode_blocks(rows: Rows, threads: Threads, work: Callable[[int, int, Codes], None]) -> None:
+    """Call ``work(begin, end, codes)`` for blocks of rows that cover all rows, with their codes."""
 
-    def read(begin: int, end: int) -> None:
+    def encode(begin: int, end: int) -> None:
         codes = np.empty((end - begin, rows.n_features), dtype=np.uint8)
         rows.read(begin, end, codes)
         work(begin, end, codes)
 
-    _in_blocks(rows.n_rows, threads, read)
+    _run_blocks(rows.n_rows, threads, encode)
 
 
-def _between_siblings(counts: Floats, sums: Floats) -> Floats:
-    """Return the sum of squares between the means of each two siblings, weighted by their counts."""
-    means = sums / np.maximum(counts, 1e-12)
+def _between_sum_of_squares(counts: Floats, sums: Floats) -> Floats:
+    """Return the sum of squares between the means of each pair of siblings: n₁·n₂/(n₁ + n₂)·‖m₁ - m₂‖²."""
+    means = sums / np.maximum(counts, _TINY)
     left, right = counts[::2, 0], counts[1::2, 0]
     distance = ((means[::2] - means[1::2]) ** 2).sum(axis=1)
-    return np.asarray(distance * left * right / np.maximum(left + right, 1e-12))
+    return np.asarray(distance * left * right / np.maximum(left + right, _TINY))

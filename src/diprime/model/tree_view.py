@@ -1,4 +1,4 @@
-"""Fitted trees for people: what each node asks, holds and estimates, in words and released numbers only."""
+"""A fitted tree for people: the condition, count and estimate of each node, from released numbers only."""
 
 from __future__ import annotations
 
@@ -14,40 +14,42 @@ from sklearn.utils.validation import check_is_fitted
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain.codes import BUCKETS
 from diprime.domain.features import Feature, bounds
-from diprime.estimators.base import target_layout
 from diprime.model.forest import Forest
-from diprime.model.masks import read_threshold_mask
+from diprime.model.masks import Features, Masks, read_threshold_mask
 from diprime.model.noise import charged_noise_variance, mean_variance
 from diprime.model.regions import Regions
 
 Floats = npt.NDArray[np.float64]
-MAX_NAMES = 40
+MAX_LISTED_LEVELS = 40
+MAX_LEVELS_OF_A_CODE = 3
 MAX_NAME_LENGTH = 60
 
 
 @dataclass(frozen=True)
 class Tree:
-    """One tree, its nodes in heap order: the children of node i are 2i + 1 and 2i + 2.
+    """A tree, or its upper levels, with nodes in heap order: the children of node i are 2i + 1 and 2i + 2.
 
     Attributes
     ----------
     depth : int
-        Levels of splits that are kept.
+        The number of levels of splits.
     levels_below : int
-        Levels of splits below them that are not.
+        The number of levels of splits that were left out, below these.
     features : list of str or None, one for each node
-        The feature that the node splits on; None at leaves, and where all records go on to the left child, because
-        nothing was left to split or no split was the choice.
+        The feature that the node splits on. None at leaves, and at nodes that send all records left because no
+        feature can be split any more or because the chosen split is trivial.
     conditions : list of str, one for each node
-        What brings a row here from the parent; empty at the root.
+        The condition under which a row goes from the parent to this node; empty at the root.
     counts, count_noise : arrays of shape (n_nodes,)
-        The released number of records, and the standard deviation of its noise. A node's is the sum of its leaves'.
+        The released number of records, and the standard deviation of its noise. The count of an inner node is the sum
+        of the counts of its leaves.
     values : array of shape (n_nodes, n_outputs)
-        The estimates: probabilities of the classes, or the number. A node's is the mean of its leaves', by counts.
+        The estimates: class probabilities, or one number. The estimate of an inner node is the mean of its leaves'
+        estimates, weighted by their counts.
     value_noise : array of shape (n_nodes,)
-        About the most that the standard deviation of an estimate's noise can be: that of the least certain entry of
-        the node's own mean, over the whole range of the target. Shrinkage towards the parent and, for numbers, the
-        window of the range that leaves are summed in make it smaller.
+        An approximate upper bound on the standard deviation of the noise in the estimate: that of the noisiest entry
+        of the node's own mean, over the whole range of the target. Shrinkage towards the parent and, for numbers, the
+        window that targets are clamped to make the noise smaller.
     """
 
     depth: int
@@ -61,7 +63,7 @@ class Tree:
 
 
 def fitted_forest(model: Any) -> Forest:
-    """Return the forest of a fitted DiPriMe estimator; refuse anything else."""
+    """Return the forest of a fitted DiPriMe estimator; raise an error for anything else."""
     check_is_fitted(model)
     if not isinstance(getattr(model, "forest_", None), Forest):
         raise TypeError(f"This needs a DiPriMeClassifier or a DiPriMeRegressor, got a {type(model).__name__}.")
@@ -77,14 +79,14 @@ def read_tree(model: Any, index: int, max_depth: int | None = None) -> Tree:
     model : DiPriMeClassifier or DiPriMeRegressor
         The fitted model.
     index : int
-        Which of its trees, from 0.
+        The index of the tree, from 0.
     max_depth : int, optional
-        How many levels of splits to keep.
+        The number of levels of splits to keep; all by default.
 
     Returns
     -------
     tree : Tree
-        Its nodes.
+        The nodes of the tree.
 
     Examples
     --------
@@ -99,24 +101,24 @@ def read_tree(model: Any, index: int, max_depth: int | None = None) -> Tree:
     >>> tree.values.round(1).tolist()
     [[0.5], [0.0], [1.0]]
     """
-    forest, domain = fitted_forest(model), model.domain_
+    forest = fitted_forest(model)
     if not 0 <= index < forest.n_trees:
         raise ValueError(f"There is no tree {index}: this model has trees 0 to {forest.n_trees - 1}.")
-    whole = int(forest.depths[index])
-    depth = whole if max_depth is None else min(max_depth, whole)
+    full_depth = int(forest.depths[index])
+    depth = full_depth if max_depth is None else min(max_depth, full_depth)
     n_nodes = 2 ** (depth + 1) - 1
 
     leaves = slice(*forest.first_leaves[index : index + 2])
-    counts, values = _sum_up(forest.counts[leaves], forest.values[leaves])
-    leaves_below = np.repeat(2.0 ** np.arange(whole, -1, -1), 2 ** np.arange(whole + 1))
-    count_noise, value_noise = _noise(model, counts, values, leaves_below)
+    counts, values = _aggregate_leaves(forest.counts[leaves], forest.values[leaves])
+    n_leaves = np.repeat(2.0 ** np.arange(full_depth, -1, -1), 2 ** np.arange(full_depth + 1))
+    count_noise, value_noise = _noise_deviations(model, counts, values, n_leaves)
 
     first = forest.first_splits[index]
     splits = slice(first, first + 2**depth - 1)
-    features, conditions = _in_words(domain, forest.features[splits], forest.masks[splits], depth)
+    features, conditions = _describe_splits(model.domain_, forest.features[splits], forest.masks[splits])
     return Tree(
         depth,
-        whole - depth,
+        full_depth - depth,
         features,
         conditions,
         counts[:n_nodes],
@@ -126,81 +128,80 @@ def read_tree(model: Any, index: int, max_depth: int | None = None) -> Tree:
     )
 
 
-def _sum_up(counts: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return counts and estimates of all nodes, from those of the leaves."""
+def _aggregate_leaves(counts: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Return the counts and estimates of all nodes, given those of the leaves."""
     weights = np.maximum(counts, 0.0)[:, None]
     levels = [(counts, weights, values)]
     while len(counts) > 1:
         counts = counts.reshape(-1, 2).sum(axis=1)
         pairs, shares = values.reshape(-1, 2, values.shape[1]), weights.reshape(-1, 2, 1)
         weights = shares.sum(axis=1)
-        # Where no record is left on either side, both count the same.
+        # Children without a positive count get equal weights.
         shares = np.divide(shares, weights[:, None], out=np.full_like(shares, 0.5), where=weights[:, None] > 0)
         values = (pairs * shares).sum(axis=1)
         levels.append((counts, weights, values))
     return np.concatenate([level[0] for level in levels[::-1]]), np.concatenate([level[2] for level in levels[::-1]])
 
 
-def _noise(model: Any, counts: Floats, values: Floats, leaves_below: Floats) -> tuple[Floats, Floats]:
-    """Return the standard deviations of the noise in counts and in means."""
-    target = model.domain_.target
-    of_classes = isinstance(target, Categorical)
-    layout = target_layout(model.domain_)
-    variance = leaves_below * charged_noise_variance(model.privacy_, layout)
+def _noise_deviations(model: Any, counts: Floats, values: Floats, n_leaves: Floats) -> tuple[Floats, Floats]:
+    """Return the standard deviations of the noise in counts and in means of nodes that have ``n_leaves`` leaves."""
+    domain: Domain = model.domain_
+    is_classification, layout = domain.task == "classification", domain.layout
+    sum_variance = n_leaves * charged_noise_variance(model.privacy_, layout)
     n_outputs = layout.n_outputs
-    low, high = (0.0, 1.0) if of_classes else bounds(target)
+    low, high = domain.output_range
     means = (values - low) / (high - low)
-    some = np.maximum(counts, 1.0)
-    if model.privacy_.accounting == "paper" and not of_classes:
-        count_noise, of_means = np.zeros_like(counts), variance / some**2  # noise on the sums alone
+    positive_counts = np.maximum(counts, 1.0)
+    if model.privacy_.accounting == "paper" and not is_classification:
+        # The paper's regression adds noise to the sums, but not to the counts.
+        count_variance = np.zeros_like(counts)
+        value_variance = sum_variance / positive_counts**2
     else:
-        count_noise = np.sqrt(n_outputs * variance)
-        of_means = mean_variance(variance[:, None], means, some[:, None], n_outputs).max(axis=1)
-    return count_noise, np.minimum(np.sqrt(of_means), 1.0) * (high - low)
+        count_variance = n_outputs * sum_variance
+        value_variance = mean_variance(sum_variance[:, None], means, positive_counts[:, None], n_outputs).max(axis=1)
+    return np.sqrt(count_variance), np.minimum(np.sqrt(value_variance), 1.0) * (high - low)
 
 
-def _in_words(
-    domain: Domain, features: npt.NDArray[np.int32], masks: npt.NDArray[np.uint8], depth: int
-) -> tuple[list[str | None], list[str]]:
-    """Return the features of all nodes of a tree, and their conditions."""
-    thresholds, missing_right = read_threshold_mask(masks)
-    rights = np.unpackbits(masks, axis=1, bitorder="little")
+def _describe_splits(domain: Domain, features: Features, masks: Masks) -> tuple[list[str | None], list[str]]:
+    """Return `Tree.features` and `Tree.conditions`, given all splits of a tree."""
+    thresholds, missing_right = (column.tolist() for column in read_threshold_mask(masks))
+    goes_right = np.unpackbits(masks, axis=1, bitorder="little")
     regions = Regions.roots(domain, 1)
-    asked: list[str | None] = []
+    split_features: list[str | None] = []
     conditions = [""]
-    for level in range(depth):
-        nodes = slice(2**level - 1, 2 ** (level + 1) - 1)
-        for node, split in enumerate(range(nodes.start, nodes.stop)):
-            j = int(features[split])
-            name = shortened(domain.names[j])
-            feature = domain.features[domain.names[j]]
-            if isinstance(feature, Numeric):
-                highest, missing = int(regions.high[node, j]), bool(regions.missing[node, j])
-                sides = _sides_of_number(
-                    name, feature, int(thresholds[split]), bool(missing_right[split]), highest, missing
-                )
-            else:
-                allowed = regions.allowed[node, regions.categorical_index[j]]
-                sides = _sides_of_levels(name, feature.levels, np.unpackbits(allowed, bitorder="little"), rights[split])
-            asked.append(name if sides else None)
-            conditions += sides or ("every record", "no record")
-        regions = regions.children(features[nodes], masks[nodes])
-    return asked + [None] * 2**depth, conditions
+    n_leaves = len(features) + 1
+    for level in range(n_leaves.bit_length() - 1):
+        splits = slice(2**level - 1, 2 ** (level + 1) - 1)
+        for split in range(splits.start, splits.stop):
+            node, j = split - splits.start, int(features[split])
+            name, feature = shortened(domain.names[j]), domain.features[domain.names[j]]
+            if isinstance(feature, Categorical):
+                allowed = np.unpackbits(regions.allowed[node, regions.categorical_index[j]], bitorder="little")
+                pair = _categorical_conditions(name, feature.levels, allowed, goes_right[split])
+            elif thresholds[split] < regions.high[node, j]:
+                limit = threshold_texts(feature)[thresholds[split]]
+                pair = _numeric_conditions(name, limit, bool(regions.missing[node, j]), missing_right[split])
+            else:  # all numbers go left
+                pair = (f"{name} is known", f"{name} is missing") if missing_right[split] else None
+            split_features.append(name if pair else None)
+            conditions += pair or ("every record", "no record")
+        regions = regions.children(features[splits], masks[splits])
+    return split_features + [None] * n_leaves, conditions
 
 
-def _sides_of_number(
-    name: str, feature: Numeric, threshold: int, missing_right: bool, highest: int, missing: bool
-) -> tuple[str, str] | None:
-    if threshold >= highest:
-        return (f"{name} is known", f"{name} is missing") if missing_right else None
-    limit = threshold_texts(feature)[threshold]
-    aside = " or missing" if missing else ""
-    return f"{name} < {limit}{'' if missing_right else aside}", f"{name} ≥ {limit}{aside if missing_right else ''}"
+def _numeric_conditions(name: str, limit: str, missing: bool, missing_right: bool) -> tuple[str, str]:
+    """Return the conditions of the left and right child; ``missing`` says whether missing values can occur."""
+    left, right = f"{name} < {limit}", f"{name} ≥ {limit}"
+    if missing and missing_right:
+        right += " or missing"
+    elif missing:
+        left += " or missing"
+    return left, right
 
 
 @lru_cache(maxsize=256)
 def threshold_texts(feature: Numeric) -> list[str]:
-    """Return the thresholds of a feature in as few digits as tell them apart, six at least."""
+    """Return the thresholds of a feature with as few digits as distinguish them, but at least six."""
     thresholds = feature.thresholds.tolist()
     for digits in range(6, 18):
         texts = [f"{threshold:.{digits}g}" for threshold in thresholds]
@@ -209,26 +210,27 @@ def threshold_texts(feature: Numeric) -> list[str]:
     return texts
 
 
-def _sides_of_levels(
-    name: str, levels: Sequence[Hashable], allowed: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]
+def _categorical_conditions(
+    name: str, levels: Sequence[Hashable], allowed: npt.NDArray[np.uint8], goes_right: npt.NDArray[np.uint8]
 ) -> tuple[str, str] | None:
-    sides = [np.flatnonzero(allowed & (right == side)).tolist() for side in (0, 1)]
+    """Return the conditions of the left and right child; None if one of them is empty."""
+    sides = [np.flatnonzero(allowed & (goes_right == side)).tolist() for side in (0, 1)]
     if not all(sides):
         return None
-    # A long side is what the short one is not: together they are all that can come here.
+    # The two sides are complements, so a long list is better written as "not" the short one.
     short = min(sides, key=len)
     texts = []
     for side in sides:
-        inverted = len(side) > 2 * len(short)
-        texts.append(f"{name} is {'not ' if inverted else ''}{_listed(levels, short if inverted else side)}")
+        negated = len(side) > 2 * len(short)
+        texts.append(f"{name} is {'not ' if negated else ''}{_join_codes(levels, short if negated else side)}")
     return texts[0], texts[1]
 
 
-def _listed(levels: Sequence[Hashable], codes: Sequence[int]) -> str:
-    names = [_code_name(levels, code) for code in codes]
-    if len(names) > MAX_NAMES:
-        return f"{', '.join(names[:MAX_NAMES])} or {len(names) - MAX_NAMES} more"
-    return " or ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
+def _join_codes(levels: Sequence[Hashable], codes: Sequence[int]) -> str:
+    *names, last = [_code_name(levels, code) for code in codes[:MAX_LISTED_LEVELS]]
+    if len(codes) > MAX_LISTED_LEVELS:
+        names, last = [*names, last], f"{len(codes) - MAX_LISTED_LEVELS} more"
+    return f"{', '.join(names)} or {last}" if names else last
 
 
 def _code_name(levels: Sequence[Hashable], code: int) -> str:
@@ -237,18 +239,19 @@ def _code_name(levels: Sequence[Hashable], code: int) -> str:
     if code == OTHER:
         return "unlisted"
     sharing = levels[code::BUCKETS]
-    return "/".join([shortened(str(level)) for level in sharing[:3]] + ["…"] * (len(sharing) > 3))
+    names = [shortened(str(level)) for level in sharing[:MAX_LEVELS_OF_A_CODE]]
+    return "/".join(names + ["…"] * (len(sharing) > MAX_LEVELS_OF_A_CODE))
 
 
 def shortened(name: str) -> str:
-    """Return a name, cut where it is too long to read."""
+    """Return a name, truncated to `MAX_NAME_LENGTH` characters."""
     return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
 
 
 def feature_text(feature: Feature) -> str:
-    """Return what a domain says of a feature or target, in words."""
+    """Return the public facts about a feature or target in words."""
     if isinstance(feature, Categorical):
-        names = [shortened(str(level)) for level in feature.levels[:MAX_NAMES]]
+        names = [shortened(str(level)) for level in feature.levels[:MAX_LISTED_LEVELS]]
         more = len(feature.levels) - len(names)
         return f"{len(feature.levels)} levels: {', '.join(names)}{f' and {more} more' if more else ''}"
     if feature.edges is not None:

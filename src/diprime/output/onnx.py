@@ -1,8 +1,8 @@
-"""Fitted models as ONNX: the same codes, the same walk and the same sums, in plain operators.
+"""Fitted models as ONNX graphs of elementary operators, with bit-identical predictions.
 
-A tree-ensemble operator would be shorter, but it compares or adds in single precision, or in an order of its own, so
-that some rows would come out differently. Here every comparison is of float64 numbers, as in the kernels, and every
-prediction is a chain of float64 additions in the order of the trees: equal to ours in every bit.
+ONNX has a tree-ensemble operator, but runtimes evaluate it in single precision or sum the trees in another order, so
+that some predictions would differ. The graphs built here compare float64 numbers, as the kernels do, and add the leaf
+values in the order of the trees.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain.codes import BUCKETS, N_CODES
 from diprime.domain.encoding import RowEncoding
-from diprime.domain.features import Feature
+from diprime.domain.features import Feature, bounds
 from diprime.domain.levels import EXACT, LevelIndex
 from diprime.domain.tables import read_table
 from diprime.model.forest import Forest
@@ -35,19 +35,19 @@ OPSET, ML_OPSET, IR_VERSION = 17, 2, 8
 
 
 def to_onnx(model: Any) -> onnx.ModelProto:
-    """Return a fitted model as an ONNX model that predicts the same, bit for bit.
+    """Convert a fitted model to an ONNX model with bit-identical predictions.
 
-    Its inputs are one matrix for each kind of column, columns in the order of the domain (their names are in the
-    metadata):
+    It has one input for each kind of column. The columns are in the order of the domain, and the metadata list their
+    names.
 
-    * ``numbers``, float64 of shape (n, ...): numeric features, and categorical ones whose levels are numbers. NaN is
-      missing. A float32 becomes the float64 that equals it.
-    * ``texts``, text of shape (n, ...): categorical features whose levels are text. The empty text is missing (where it
-      is a level, another one, which the metadata name).
+    * ``numbers``, float64 of shape (n, ...): numeric features, and categorical features whose levels are numbers. NaN
+      stands for a missing value. Convert float32 columns to float64.
+    * ``texts``, strings of shape (n, ...): categorical features whose levels are text. The empty string stands for a
+      missing value. Where the empty string is a level, another string does, which the metadata list.
 
-    Its outputs are ``label`` and ``probabilities``, or ``prediction``. :func:`onnx_inputs` makes the inputs of any
-    table that ``predict`` takes; give large ones in batches of some thousand rows. The ledger travels in the metadata,
-    as ``diprime.privacy``.
+    A classifier's outputs are ``label`` and ``probabilities``; a regressor's is ``prediction``. :func:`onnx_inputs`
+    converts any table that ``predict`` takes to these inputs. Pass large tables in batches of a few thousand rows. The
+    metadata contain the ledger as ``diprime.privacy``.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     Returns
     -------
     exported : onnx.ModelProto
-        Write ``exported.SerializeToString()`` to a file. Needs ``pip install 'diprime[onnx]'``.
+        The ONNX model; write ``exported.SerializeToString()`` to a file. Needs ``pip install 'diprime[onnx]'``.
 
     Raises
     ------
     ValueError
-        Where ONNX has no type for the levels of a feature or for the classes: of mixed types, neither numbers nor
-        text, or integers that float64 does not hold.
+        If ONNX has no type for the levels of a feature or for the classes: if they have mixed types, are neither
+        numbers nor text, or are integers that float64 cannot represent.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     True
     """
     forest, domain = fitted_forest(model), model.domain_
-    numbers, texts = _kinds(domain)
+    numbers, texts = _split_by_kind(domain)
     graph = _Graph()
     codes = []
     if numbers:
@@ -90,31 +90,31 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     if texts:
         codes.append(_encode_texts(graph, graph.input("texts", object, len(texts)), domain, texts))
     column_of_feature = np.argsort([*numbers, *texts])
-    together = graph.add("Concat", *codes, axis=1) if len(codes) > 1 else codes[0]
-    sums = _predict(graph, together, forest, column_of_feature)
-    if isinstance(domain.target, Categorical):
-        place = graph.add("ArgMax", sums, axis=1, keepdims=0)
-        classes = _plain_classes(model.classes_)
-        graph.output("label", graph.add("Gather", graph.constant(classes), place), classes.dtype)
-        probabilities = graph.add("Min", sums, graph.constant(np.array(1.0)))
+    all_codes = graph.add("Concat", *codes, axis=1) if len(codes) > 1 else codes[0]
+    sums = _sum_values(graph, _find_leaves(graph, all_codes, forest, column_of_feature), forest)
+    if domain.task == "classification":
+        best = graph.add("ArgMax", sums, axis=1, keepdims=0)
+        classes = _exportable_classes(model.classes_)
+        graph.output("label", graph.add("Gather", graph.constant(classes), best), classes.dtype)
+        probabilities = graph.add("Min", sums, graph.constant(np.array(1.0)))  # rounding may exceed 1
         graph.output("probabilities", probabilities, np.float64, len(classes))
     else:
-        low, high = (graph.constant(np.array(float(end))) for end in (domain.target.low, domain.target.high))
+        low, high = (graph.constant(np.array(float(bound))) for bound in bounds(domain.target))
         means = graph.add("Gather", sums, graph.integers(0), axis=1)
-        graph.output("prediction", graph.add("Clip", means, low, high), np.float64)
+        graph.output("prediction", graph.add("Clip", means, low, high), np.float64)  # rounding may exceed the range
     names = domain.names
     return graph.model(
         {
             "diprime.privacy": model.privacy_.to_json(),
             "diprime.numbers": json.dumps([names[j] for j in numbers]),
             "diprime.texts": json.dumps([names[j] for j in texts]),
-            "diprime.missing_texts": json.dumps([_stand_ins(_levels(domain, j))[0] for j in texts]),
+            "diprime.missing_texts": json.dumps([_placeholders(_levels(domain, j))[0] for j in texts]),
         }
     )
 
 
 def onnx_inputs(model: Any, X: Any) -> dict[str, Array]:
-    """Return a table as the inputs of :func:`to_onnx`'s model.
+    """Convert a table to the inputs of the model that :func:`to_onnx` returns.
 
     Parameters
     ----------
@@ -126,32 +126,35 @@ def onnx_inputs(model: Any, X: Any) -> dict[str, Array]:
     Returns
     -------
     inputs : dict of str to ndarray
-        ``numbers`` and ``texts``, those of the two that the model has.
+        ``numbers`` and ``texts``; only those that the ONNX model has.
     """
     fitted_forest(model)
     domain = model.domain_
     table = read_table(X)
     column = RowEncoding(domain.features).columns(table)
     inputs = {}
-    for name, places in zip(("numbers", "texts"), _kinds(domain), strict=True):
+    for name, indices in zip(("numbers", "texts"), _split_by_kind(domain), strict=True):
         columns = []
-        for j in places:
+        for j in indices:
             feature, where = domain.features[domain.names[j]], f"Feature {domain.names[j]!r}"
             if isinstance(feature, Numeric):
                 column(j).check_numeric(where)
                 columns.append(column(j).floats(0, table.n_rows).astype(np.float64))
             else:
-                # The places of missing and unlisted values, -2 and -1, are the last two entries.
-                stand_ins = _stand_ins(feature.levels) if name == "texts" else (math.nan, EXACT)
-                values = np.array([*feature.levels, *stand_ins], dtype=object if name == "texts" else np.float64)
+                # LevelIndex gives missing and unlisted values the indices -2 and -1: the last two entries.
+                extra = _placeholders(feature.levels) if name == "texts" else (math.nan, EXACT)
+                values = np.array([*feature.levels, *extra], dtype=object if name == "texts" else np.float64)
                 columns.append(values[LevelIndex(feature.levels).finder(column(j), where)(0, table.n_rows)])
         if columns:
             inputs[name] = np.stack(columns, axis=1)
     return inputs
 
 
-def _kinds(domain: Domain) -> tuple[list[int], list[int]]:
-    """Return which features are columns of numbers and which of texts; refuse those that are neither."""
+def _split_by_kind(domain: Domain) -> tuple[list[int], list[int]]:
+    """Return the indices of the features that become numbers, and of those that become texts.
+
+    Raise a ValueError if a feature is neither.
+    """
     numbers, texts = [], []
     for j, (name, feature) in enumerate(domain.features.items()):
         if isinstance(feature, Numeric) or _are_numbers(feature):
@@ -174,7 +177,7 @@ def _are_numbers(feature: Categorical) -> bool:
 
 
 def _is_text(level: Hashable) -> bool:
-    """Tell text that a file can hold: half a character is none."""
+    """Return whether a level is text that UTF-8 can encode: lone surrogates are not."""
     return isinstance(level, str) and level.encode("utf-8", "ignore").decode("utf-8") == level
 
 
@@ -184,8 +187,8 @@ def _levels(domain: Domain, j: int) -> Sequence[Any]:
     return feature.levels
 
 
-def _stand_ins(levels: Sequence[Any]) -> tuple[str, str]:
-    """Return texts for missing and for unlisted values, which are not among the levels."""
+def _placeholders(levels: Sequence[Any]) -> tuple[str, str]:
+    """Return a text for missing values and one for unlisted values; neither is a level."""
 
     def unused(texts: Iterable[str]) -> str:
         return next(text for text in texts if text not in levels)
@@ -196,7 +199,8 @@ def _stand_ins(levels: Sequence[Any]) -> tuple[str, str]:
     )
 
 
-def _plain_classes(classes: Array) -> Array:
+def _exportable_classes(classes: Array) -> Array:
+    """Return the classes with a dtype that ONNX knows; raise a ValueError if there is none."""
     if classes.dtype.kind in "bif":
         return classes
     if classes.dtype.kind == "U" and all(map(_is_text, classes.tolist())):
@@ -207,52 +211,56 @@ def _plain_classes(classes: Array) -> Array:
     )
 
 
-def _encode_numbers(graph: _Graph, values: str, domain: Domain, places: list[int]) -> str:
-    """Find the cells of numbers by bisection, all columns at once, and the codes of the cells."""
-    edges, codes = zip(*(_cells(domain.features[domain.names[j]]) for j in places), strict=True)
+def _encode_numbers(graph: _Graph, values: str, domain: Domain, indices: list[int]) -> str:
+    """Add operators that encode numbers: a binary search for their cells, in all columns at once."""
+    edges, codes = zip(*(_cells(domain.features[domain.names[j]]) for j in indices), strict=True)
     size = 1 << max(len(e) for e in edges).bit_length()
-    edge_table, code_table = np.full((len(places), size), np.nan), np.full((len(places), size), MISSING)
+    edge_table, code_table = np.full((len(indices), size), np.nan), np.full((len(indices), size), MISSING)
     for row, (edge, code) in enumerate(zip(edges, codes, strict=True)):
         edge_table[row, : len(edge)], code_table[row, : len(code)] = edge, code
-    first = np.arange(len(places))[None] * size
-    flat_edges, cell = graph.constant(edge_table.ravel()), graph.integers(first)
+    first_cells = np.arange(len(indices))[None] * size
+    flat_edges, cell = graph.constant(edge_table.ravel()), graph.integers(first_cells)
     step = size // 2
-    while step:  # NaN, which pads the tables, is at or below nothing
-        edge_here = graph.add("Gather", flat_edges, graph.add("Add", cell, graph.integers(step - 1)))
-        reached = graph.to_integer(graph.add("GreaterOrEqual", values, edge_here))
-        cell = graph.add("Add", cell, graph.add("Mul", reached, graph.integers(step)))
+    while step:  # the search stays below the padding, because no number compares as at or above NaN
+        edge = graph.add("Gather", flat_edges, graph.add("Add", cell, graph.integers(step - 1)))
+        is_above = graph.to_integer(graph.add("GreaterOrEqual", values, edge))
+        cell = graph.add("Add", cell, graph.add("Mul", is_above, graph.integers(step)))
         step //= 2
-    code_here = graph.add("Gather", graph.integers(code_table.ravel()), cell)
-    return graph.add("Where", graph.add("IsNaN", values), graph.integers(MISSING), code_here)
+    code = graph.add("Gather", graph.integers(code_table.ravel()), cell)
+    return graph.add("Where", graph.add("IsNaN", values), graph.integers(MISSING), code)
 
 
 def _cells(feature: Feature) -> tuple[npt.NDArray[np.float64], Integers]:
-    """Return edges between cells of numbers, and the code of each cell: how many edges are at or below a number."""
+    """Return the edges between the cells of a feature, and the code of each cell.
+
+    The cell of a number is the number of edges at or below it.
+    """
     if isinstance(feature, Numeric):
         return feature.thresholds, np.arange(feature.n_cells)
     levels = np.array(feature.levels, dtype=np.float64)
     order = np.argsort(levels)
-    cells = [levels[order], np.nextafter(levels[order], np.inf)]  # one for each level
-    edges: npt.NDArray[np.float64] = np.stack(cells, axis=1).ravel()
+    # Each level has a cell that contains no other number; the cells between levels are those of unlisted values.
+    ends = [levels[order], np.nextafter(levels[order], np.inf)]
+    edges: npt.NDArray[np.float64] = np.stack(ends, axis=1).ravel()
     codes: Integers = np.full(len(edges) + 1, OTHER)
     codes[1::2] = order % BUCKETS
-    if np.isposinf(levels).any():  # nothing lies above it
+    if np.isposinf(levels).any():  # no number is above it, so its cell has no upper edge
         edges, codes = edges[:-1], codes[:-1]
     return edges, codes
 
 
-def _encode_texts(graph: _Graph, values: str, domain: Domain, places: list[int]) -> str:
-    """Look the codes of texts up."""
+def _encode_texts(graph: _Graph, values: str, domain: Domain, indices: list[int]) -> str:
+    """Add operators that encode texts: a dictionary for each column."""
     columns = []
-    for column, j in enumerate(places):
+    for column, j in enumerate(indices):
         levels = _levels(domain, j)
-        here = graph.add("Gather", values, graph.integers([column]), axis=1)
+        texts = graph.add("Gather", values, graph.integers([column]), axis=1)
         columns.append(
             graph.add(
                 "LabelEncoder",
-                here,
+                texts,
                 domain="ai.onnx.ml",
-                keys_strings=[*levels, _stand_ins(levels)[0]],
+                keys_strings=[*levels, _placeholders(levels)[0]],
                 values_int64s=[*(i % BUCKETS for i in range(len(levels))), MISSING],
                 default_int64=OTHER,
             )
@@ -260,15 +268,19 @@ def _encode_texts(graph: _Graph, values: str, domain: Domain, places: list[int])
     return graph.add("Concat", *columns, axis=1)
 
 
-def _predict(graph: _Graph, codes: str, forest: Forest, column_of_feature: Integers) -> str:
-    """Walk the rows down the trees, those of one depth together, and add up what their leaves say, tree after tree."""
+def _find_leaves(graph: _Graph, codes: str, forest: Forest, column_of_feature: Integers) -> list[str]:
+    """Add operators that walk the rows down the trees, all trees of equal depth together.
+
+    Return the names of the leaf indices, one for each tree.
+    """
     n_features = len(column_of_feature)
     flat_codes = graph.add("Reshape", codes, graph.integers([-1]))
     zero, width = graph.integers(0), graph.integers(n_features)
     end = graph.add("Gather", graph.add("Shape", flat_codes), zero)
     rows = graph.add("Reshape", graph.add("Range", zero, end, width), graph.integers([-1, 1]))
 
-    masks, mask_of_split = np.unique(forest.masks, axis=0, return_inverse=True)  # few: thresholds repeat
+    # Thresholds repeat, so the distinct masks are few.
+    masks, mask_of_split = np.unique(forest.masks, axis=0, return_inverse=True)
     goes_right = graph.constant(np.unpackbits(masks, axis=1, bitorder="little").ravel().astype(bool))
     columns = graph.integers(column_of_feature[forest.features])
     first_bits = graph.integers(mask_of_split.ravel() * N_CODES)
@@ -288,17 +300,20 @@ def _predict(graph: _Graph, codes: str, forest: Forest, column_of_feature: Integ
         leaves = graph.add("Add", node, graph.integers(forest.first_leaves[trees][None] - (2**depth - 1)))
         for column, tree in enumerate(trees.tolist()):
             leaf_of_tree[tree] = graph.add("Gather", leaves, graph.integers(column), axis=1)
+    return [leaf_of_tree[tree] for tree in range(forest.n_trees)]
 
+
+def _sum_values(graph: _Graph, leaves: list[str], forest: Forest) -> str:
+    """Add operators that sum the values of the leaves in the order of the trees, as the kernels do."""
     values = graph.constant(forest.weighted_values)
-    sums = ""
-    for tree in range(forest.n_trees):
-        here = graph.add("Gather", values, leaf_of_tree[tree])
-        sums = graph.add("Add", sums, here) if sums else here
+    sums = graph.add("Gather", values, leaves[0])
+    for leaf in leaves[1:]:
+        sums = graph.add("Add", sums, graph.add("Gather", values, leaf))
     return sums
 
 
 class _Graph:
-    """An ONNX graph under construction: operators are added one by one, and name their results."""
+    """A builder of ONNX graphs. Methods that add an input, a constant or an operator return the name of its result."""
 
     def __init__(self) -> None:
         try:
@@ -312,17 +327,17 @@ class _Graph:
         self._outputs: list[Any] = []
 
     def input(self, name: str, dtype: Any, n_columns: int) -> str:
-        """Declare an input of shape (n, n_columns)."""
+        """Add an input of shape (n, n_columns)."""
         self._inputs.append(self._onnx.helper.make_tensor_value_info(name, self._type(dtype), ["n", n_columns]))
         return name
 
     def output(self, name: str, value: str, dtype: Any, *shape: int) -> None:
-        """Declare a result as an output of shape (n, ...)."""
+        """Make a result an output of shape (n, ...)."""
         self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self._onnx.helper.make_tensor_value_info(name, self._type(dtype), ["n", *shape]))
 
     def constant(self, array: Array) -> str:
-        """Return the name of a constant; equal ones are kept once."""
+        """Add a constant, unless there is an equal one."""
         content = tuple(array.tolist()) if array.dtype == object else array.tobytes()
         key = (array.dtype, array.shape, content)
         if key not in self._constants:
@@ -330,21 +345,21 @@ class _Graph:
         return str(self._constants[key].name)
 
     def integers(self, values: npt.ArrayLike) -> str:
-        """Return the name of a constant of int64."""
+        """Add an int64 constant."""
         return self.constant(np.asarray(values, dtype=np.int64))
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Add an operator, and return the name of its result."""
+        """Add an operator."""
         name = f"{operator}{len(self._nodes)}"
         self._nodes.append(self._onnx.helper.make_node(operator, inputs, [name], **attributes))
         return name
 
     def to_integer(self, value: str) -> str:
-        """Turn truth values into 0 and 1."""
+        """Cast Booleans to 0 and 1."""
         return self.add("Cast", value, to=self._type(np.int64))
 
     def model(self, metadata: dict[str, str]) -> onnx.ModelProto:
-        """Return the finished model, checked."""
+        """Return the finished model, after ONNX has checked it."""
         helper = self._onnx.helper
         graph = helper.make_graph(self._nodes, "diprime", self._inputs, self._outputs, [*self._constants.values()])
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]

@@ -1,4 +1,4 @@
-"""Plots of fitted models, from released numbers only; each takes matplotlib axes and returns them."""
+"""Plots of fitted models, from released numbers only. Each function takes matplotlib axes and returns them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_LINE_LENGTH = 26
+MIN_WHOLE_NOISE = 10
+"""From this value on, noise is written without decimals."""
 
 
 def _axes(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axes:
-    """Return the given axes, or new ones of a size in inches."""
+    """Return the given axes, or those of a new figure, whose size is in inches."""
     if ax is not None:
         return ax
     try:
@@ -29,19 +31,19 @@ def _axes(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axes:
 
 
 def plot_budget(model: Any, ax: Axes | None = None) -> Axes:
-    """Draw how epsilon was spent: one bar for the fit, or for each of the fits that were merged.
+    """Plot how epsilon was spent: one bar for the fit, or one for each fit of a merged model.
 
     Parameters
     ----------
     model : fitted estimator
-        Its ledger, ``privacy_``, is drawn. A ledger that is no guarantee says so in red.
+        The model whose ledger, ``privacy_``, is plotted. If the ledger is no guarantee, the title says so in red.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure if not given.
+        The axes to plot on; by default those of a new figure.
 
     Returns
     -------
     ax : matplotlib Axes
-        What was drawn on.
+        The axes of the plot.
 
     Examples
     --------
@@ -86,21 +88,21 @@ def _fits(ledger: Ledger) -> list[Ledger]:
 
 
 def plot_importances(model: Any, ax: Axes | None = None, *, most: int = 20) -> Axes:
-    """Draw the importances of the features, the largest first.
+    """Plot the importances of the features, largest first.
 
     Parameters
     ----------
     model : DiPriMeClassifier or DiPriMeRegressor
         The fitted model.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure if not given.
+        The axes to plot on; by default those of a new figure.
     most : int, default=20
-        How many features to draw.
+        The maximum number of features to plot.
 
     Returns
     -------
     ax : matplotlib Axes
-        What was drawn on.
+        The axes of the plot.
     """
     fitted_forest(model)
     shares = model.feature_importances_
@@ -114,38 +116,38 @@ def plot_importances(model: Any, ax: Axes | None = None, *, most: int = 20) -> A
 
 
 def plot_tree(model: Any, tree: int = 0, ax: Axes | None = None, *, max_depth: int = 3) -> Axes:
-    """Draw the upper levels of a tree, from left to right: conditions, estimates and records, with their noise.
+    """Plot the upper levels of a tree from left to right: conditions, estimates and counts, with their noise.
 
     Parameters
     ----------
     model : DiPriMeClassifier or DiPriMeRegressor
         The fitted model.
     tree : int, default=0
-        Which of its trees.
+        The index of the tree.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure if not given.
+        The axes to plot on; by default those of a new figure.
     max_depth : int, default=3
-        How many levels of splits to draw.
+        The maximum number of levels of splits to plot.
 
     Returns
     -------
     ax : matplotlib Axes
-        What was drawn on.
+        The axes of the plot.
     """
-    drawn = read_tree(model, tree, max_depth)
-    ax = _axes(ax, 2.6 * (drawn.depth + 1), 0.7 * 2**drawn.depth + 0.5)
+    view = read_tree(model, tree, max_depth)
+    ax = _axes(ax, 2.6 * (view.depth + 1), 0.7 * 2**view.depth + 0.5)
     classes = [str(c) for c in model.classes_.tolist()] if hasattr(model, "classes_") else None
-    places = [
-        ((level + 0.5) / (drawn.depth + 1), 1 - (i + 0.5) / 2**level)
-        for level in range(drawn.depth + 1)
+    positions = [
+        ((level + 0.5) / (view.depth + 1), 1 - (i + 0.5) / 2**level)
+        for level in range(view.depth + 1)
         for i in range(2**level)
     ]
-    for node, (x, y) in enumerate(places):
+    for node, (x, y) in enumerate(positions):
         if node:
-            above = places[(node - 1) // 2]
-            ax.plot([above[0], x], [above[1], y], color="grey", linewidth=1, zorder=1)
+            parent_x, parent_y = positions[(node - 1) // 2]
+            ax.plot([parent_x, x], [parent_y, y], color="grey", linewidth=1, zorder=1)
         box = {"boxstyle": "round", "facecolor": "white", "edgecolor": "grey"}
-        ax.text(x, y, _node_text(drawn, node, classes), ha="center", va="center", fontsize="small", bbox=box, zorder=2)
+        ax.text(x, y, _node_text(view, node, classes), ha="center", va="center", fontsize="small", bbox=box, zorder=2)
     ax.set(xlim=(0, 1), ylim=(0, 1))
     ax.set_axis_off()
     return ax
@@ -154,21 +156,21 @@ def plot_tree(model: Any, tree: int = 0, ax: Axes | None = None, *, max_depth: i
 def _node_text(tree: Tree, node: int, classes: Sequence[str] | None) -> str:
     values, noise = tree.values[node], tree.value_noise[node]
     if classes is None:
-        estimate = f"{values[0]:.4g} ± {_few_digits(noise)}"
+        estimate = f"{values[0]:.4g} ± {_noise_text(noise)}"
     else:
         best = int(values.argmax())
-        estimate = f"{_line(classes[best])}: {values[best]:.1%} ± {noise:.1%}"
-    condition = [_line(tree.conditions[node])] if node else []
-    records = f"{tree.counts[node]:,.0f} ± {_few_digits(tree.count_noise[node])} records"
-    # A dollar sign would start a formula.
+        estimate = f"{_truncate(classes[best])}: {values[best]:.1%} ± {noise:.1%}"
+    condition = [_truncate(tree.conditions[node])] if node else []
+    records = f"{tree.counts[node]:,.0f} ± {_noise_text(tree.count_noise[node])} records"
+    # Matplotlib reads text between dollar signs as a formula.
     return "\n".join([*condition, estimate, records]).replace("$", r"\$")
 
 
-def _few_digits(noise: float) -> str:
-    return f"{noise:,.0f}" if noise >= 10 else f"{noise:.2g}"
+def _noise_text(noise: float) -> str:
+    return f"{noise:,.0f}" if noise >= MIN_WHOLE_NOISE else f"{noise:.2g}"
 
 
-def _line(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= MAX_LINE_LENGTH else text[: MAX_LINE_LENGTH - 1] + "…"
 
 
@@ -179,25 +181,25 @@ def plot_privacy_utility(
     label: str | None = None,
     metric: str = "score",
 ) -> Axes:
-    """Draw scores against epsilon: the price of privacy. Draw several models by calling it again on the same axes.
+    """Plot scores against epsilon: the price of privacy. To compare models, call it again with the same axes.
 
-    Scores on private data cost privacy that no ledger sees: use data that may be looked at.
+    Scores on private data cost privacy that no ledger records. Use data that need no protection.
 
     Parameters
     ----------
     scores : mapping of epsilon to a score or to several
-        Several are drawn as mean and standard deviation. The score at infinity is a dashed line.
+        Several scores are plotted as mean and standard deviation. The score at infinity is a dashed line.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure if not given.
+        The axes to plot on; by default those of a new figure.
     label : str, optional
         The name of the model, for the legend.
     metric : str, default="score"
-        What the score is.
+        The name of the score, for the axis.
 
     Returns
     -------
     ax : matplotlib Axes
-        What was drawn on.
+        The axes of the plot.
 
     Examples
     --------

@@ -1,1 +1,7 @@
-"""What exists for the reproduction of the DiPriMe paper only."""
+"""What reproduces and examines the DiPriMe paper (Consul and Williamson 2021); the library does not depend on it.
+
+* ``baselines``: the forests that the paper compares itself with, DP-RF and DP-DF.
+* ``theory``: the paper's utility bounds, as printed and as corrected.
+
+Users import them from ``diprime.baselines`` and ``diprime.theory``.
+"""

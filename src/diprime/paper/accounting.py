@@ -63,7 +63,7 @@ class PublishedAccounting(AccountingPolicy):
 
     def leaf_bound(self, layout: TargetLayout) -> tuple[str, PureEpsilon | None]:
         """Return the bound of the leaves; nothing bounds the cost of true counts beside the sums of numbers."""
-        if layout.units == 1:
+        if layout.task == "classification":
             return super().leaf_bound(layout)
         return f"L1 sensitivity {layout.units}, true counts released beside the sums", PureEpsilon(math.inf)
 
@@ -71,7 +71,7 @@ class PublishedAccounting(AccountingPolicy):
         self, true: npt.NDArray[np.int64], noisy: npt.NDArray[np.int64], layout: TargetLayout
     ) -> npt.NDArray[np.int64]:
         """Return noisy class counts; for numbers, noise on the sums alone and the true counts beside them."""
-        if layout.units == 1:
+        if layout.task == "classification":
             return noisy
         return np.stack([true.sum(axis=-1) - noisy[..., 1], noisy[..., 1]], axis=-1)
 

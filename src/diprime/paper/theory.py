@@ -1,12 +1,12 @@
 """The paper's theorems on the utility of one split, as published and as corrected.
 
-Consul and Williamson (2021) bound what is lost when a node of N rows is split near its median privately instead of at
-its median exactly: in squared error (Theorem 1), in accuracy (Theorem 2), and by how much balance is to be expected
-(Theorem 3, Corollary 1). Each statement is here as printed (``published_*``) and as it should be. The proofs, and
-counter-examples to what was printed, are in docs/theory.md; tests run them.
+Consul and Williamson (2021) compare a private split near the median of a node of N rows with the exact median split.
+They bound the increase of the squared error (Theorem 1), the loss of accuracy (Theorem 2) and the probability that the
+private split is balanced (Theorem 3, Corollary 1). This module has each statement as printed (``published_*``) and as
+corrected. The proofs, and counter-examples to what was printed, are in docs/theory.md; the tests check them.
 
-Throughout, ``n_rows`` is N, and ``least_rows`` is t: the bounds hold whenever both children have at least t rows, and
-expectations are over the noise of the leaves, for a given split.
+Throughout, ``n_rows`` is N and ``least_rows`` is t. The bounds hold whenever both children have at least t rows.
+Expectations are over the noise of the leaves, for a given split.
 """
 
 from __future__ import annotations
@@ -18,23 +18,25 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-# Where the expected number of mistakes that a leaf's noise costs, (z/2 + z²/4)·e^(-z)/epsilon, is largest.
+# The noise of a leaf whose majority leads by z/epsilon rows costs (z/2 + z²/4)·e^(-z)/epsilon expected mistakes. This z
+# maximizes them.
 _WORST_MARGIN = math.sqrt(2)
+_MIN_PURITY = 0.5  # of two classes, one has at least half of the rows
 
 
 def published_sse_excess(n_rows: int, least_rows: float, epsilon: float, bound: float = 1.0) -> float:
-    """Return Theorem 1's bound on the rise of the sum of squared errors, as printed. It holds, but says little.
+    """Return Theorem 1's bound on the increase of the sum of squared errors (SSE), as printed. It holds, but is weak.
 
-    No split of targets in [-bound, bound] has an SSE above N·bound²; for t < 3N/8 the printed bound exceeds even that.
-    And the leaf it is about, Laplace noise of scale 2·bound/(n·epsilon) on the mean of n rows, is not private for any
-    epsilon: the scale gives n away.
+    No split of targets in [-bound, bound] has an SSE above N·bound², and for t < 3N/8 the printed bound exceeds even
+    that. Besides, the leaves of the theorem are not private for any epsilon: they add Laplace noise of scale
+    2·bound/(n·epsilon) to the mean of n rows, and this scale reveals n.
 
     Parameters
     ----------
     n_rows : int
         The number of rows of the node.
     least_rows : float
-        The least number of rows of a child, above 0 and below half of ``n_rows``.
+        A lower bound on the number of rows of each child, above 0 and below half of ``n_rows``.
     epsilon : float
         The budget of the leaves.
     bound : float, default=1.0
@@ -60,20 +62,21 @@ def published_sse_excess(n_rows: int, least_rows: float, epsilon: float, bound: 
 def sse_excess(
     n_rows: int, least_rows: float, epsilon: float, bound: float = 1.0, *, private_leaves: bool = True
 ) -> float:
-    """Return a bound on the rise of the sum of squared errors over that of the median split with exact means.
+    """Return a bound on the increase of the sum of squared errors over that of the median split with exact means.
 
     Parameters
     ----------
     n_rows, least_rows, epsilon, bound
         As in :func:`published_sse_excess`.
     private_leaves : bool, default=True
-        Whether the leaves are private ones, a mean made from a noisy sum and a noisy count and clamped, or the paper's,
-        with noise on the mean of a scale that tells the count. For the paper's leaves the bound is attained.
+        Whether the leaves are private or the paper's. A private leaf is the quotient of a noisy sum and a noisy count,
+        clamped to the range of the target. The paper's adds noise to the mean, with a scale that reveals the count. For
+        the paper's leaves the bound is attained.
 
     Returns
     -------
     bound : float
-        What the split costs, 4B²·c·(N - t - c)/(N - t) with c = ⌊N/2⌋, and what the noise costs.
+        The cost of the split, 4B²·c·(N - t - c)/(N - t) with c = ⌊N/2⌋, plus the cost of the noise.
 
     Examples
     --------
@@ -86,24 +89,37 @@ def sse_excess(
     split = 4 * half * (larger - half) / larger
     if private_leaves:
         noise = _private_leaf_excess(least_rows, epsilon) + _private_leaf_excess(n_rows / 2, epsilon)
-        return bound**2 * min(split + noise, 4 * n_rows)  # both the target and a clamped mean are in [-B, B]
+        return bound**2 * min(split + noise, 4 * n_rows)  # targets and clamped means are in [-B, B]
     return bound**2 * (split + 8 / epsilon**2 * (1 / least_rows + 1 / larger))
 
 
 def _private_leaf_excess(n_rows: float, epsilon: float) -> float:
-    """Return what the noise costs a leaf of at least ``n_rows`` rows in squared error, in units of B².
+    """Return a bound on the squared error that noise adds to a leaf of at least ``n_rows`` rows, in units of B².
 
-    As long as the noisy count is at least half of the true one, the mean is off by at most twice the noise over the
-    count; and otherwise by at most 2B.
+    If the noisy count is at least half of the true count, the error of the mean is at most twice the noise divided by
+    the count. Otherwise it is at most 2B.
     """
     worst = max(_WORST_MARGIN, epsilon * n_rows / 2)
     return 32 / (epsilon**2 * n_rows) + 8 / epsilon * worst * flip_probability(worst, 1.0)
 
 
 def flip_probability(margin: float, epsilon: float) -> float:
-    """Return the probability that noise overturns a majority of ``margin`` rows in a leaf of two classes.
+    """Return the probability that noise flips the majority class of a leaf, for two classes.
 
-    Each count gets Laplace noise of scale 1/epsilon and is clamped at zero; if both are zero, a coin decides.
+    The majority class leads by ``margin`` rows. Both counts get Laplace noise of scale 1/epsilon and are clamped at
+    zero. If both are zero, the class is chosen at random.
+
+    Parameters
+    ----------
+    margin : float
+        By how many rows the majority class leads.
+    epsilon : float
+        The budget of the leaves.
+
+    Returns
+    -------
+    probability : float
+        (z/4 + 1/2)·e^(-z) with z = epsilon·margin.
 
     Examples
     --------
@@ -117,27 +133,27 @@ def flip_probability(margin: float, epsilon: float) -> float:
 def published_accuracy_loss(least_rows: float, epsilon: float, purity: float) -> float:
     """Return Theorem 2's bound on the loss of accuracy, as printed. It does not hold.
 
-    Its proof compares the noisy leaves with exact leaves of the *same* split; the statement compares them with those of
-    the median split, and what is lost by moving the split is forgotten. It tends to zero as epsilon grows; the loss
-    does not.
+    The statement compares the noisy leaves with the exact leaves of the median split, but its proof compares them with
+    the exact leaves of the *same* split, and so omits the loss from moving the split. The bound tends to zero as
+    epsilon grows; the loss does not.
 
     Parameters
     ----------
     least_rows : float
-        The least number of rows of a child.
+        A lower bound on the number of rows of each child.
     epsilon : float
         The budget of the leaves.
     purity : float
-        The least share of a child's rows that its more frequent class has, from 0.5 to 1.
+        A lower bound on the share of the majority class in each child, from 0.5 to 1.
 
     Returns
     -------
     bound : float
-        The probability that noise overturns the majority of a leaf of ``least_rows`` rows.
+        The probability that noise flips the majority class of a leaf of ``least_rows`` rows.
 
     Examples
     --------
-    Fifty rows of one class, then fifty of the other; the split leaves eleven on the left instead of fifty.
+    Fifty rows of one class are followed by fifty of the other. The split sends eleven rows left instead of fifty.
 
     >>> round(published_accuracy_loss(10, epsilon=10.0, purity=50 / 89), 6)
     1.5e-05
@@ -152,23 +168,23 @@ def published_accuracy_loss(least_rows: float, epsilon: float, purity: float) ->
 
 
 def accuracy_loss(n_rows: int, least_rows: float, epsilon: float, purity: float = 0.5) -> float:
-    """Return a bound on the loss of accuracy against that of the median split with exact counts, for two classes.
+    """Return a bound on the loss of accuracy relative to the median split with exact counts, for two classes.
 
-    The split costs at most (⌈N/2⌉ - t)/N. The noise costs a leaf less than 0.2935/epsilon mistakes *whatever its size*:
-    where a majority is easily overturned, little hangs on it. So it is not through noise that imbalance harms a
-    classifier, as the printed theorem has it.
+    The split costs at most (⌈N/2⌉ - t)/N. The noise costs a leaf less than 0.2935/epsilon mistakes *whatever its size*,
+    because a majority that noise flips easily is a small one. So imbalance does not harm a classifier through the
+    noise, contrary to the printed theorem.
 
     Parameters
     ----------
     n_rows : int
         The number of rows of the node.
     least_rows, epsilon, purity
-        As in :func:`published_accuracy_loss`; a purity of 0.5 assumes nothing.
+        As in :func:`published_accuracy_loss`. A purity of 0.5 holds for all data.
 
     Returns
     -------
     bound : float
-        The bound; what the split costs in it is attained.
+        The cost of the split, which is attained, plus the cost of the noise.
 
     Examples
     --------
@@ -184,25 +200,26 @@ def accuracy_loss(n_rows: int, least_rows: float, epsilon: float, purity: float 
 
 
 def occupancy(width: float, core: float, epsilon: float, *, inner: float | None = None, rows_between: int = 0) -> float:
-    """Return Theorem 3's bound on the probability of a balanced split, and a better one if more is known.
+    """Return Theorem 3's bound on the probability of a balanced split, or a better bound if more is known.
 
-    As printed the theorem holds, and more: both children have not only at least t rows, but above t. It is weak: it
-    weighs the middle as if all of it were one row better than the edge, and so gains a factor of e^epsilon over random
-    splits, however many rows there are. A part that is s - t rows further inside weighs e^(epsilon·(s - t)) more.
+    The theorem holds as printed; even more, both children have not only at least t rows but more than t. It is weak. It
+    weights the middle of the range as if every threshold there were only one row better than those outside, so the odds
+    improve on a random split by a factor of only e^epsilon, however many rows there are. Thresholds that are s - t rows
+    further inside have weights that are larger by a factor of e^(epsilon·(s - t)).
 
     Parameters
     ----------
     width : float
-        The length R of the feature's range at the node. On a grid of thresholds, lengths are numbers of thresholds.
+        The length R of the feature's range at the node. On a grid, lengths are numbers of thresholds.
     core : float
-        The length d that the N - 2t rows in the middle cover, or less.
+        The length d of the interval that the N - 2t middle rows span, or a lower bound on it.
     epsilon : float
         The budget of the median, chosen by the exponential mechanism.
     inner : float, optional
-        The length that the N - 2s rows in the middle cover, or less, for some s of at least t. By default s = t and
-        inner = core, the printed theorem.
+        The length of the interval that the N - 2s middle rows span, or a lower bound on it, for some s ≥ t. The default
+        is the printed theorem: s = t and inner = core.
     rows_between : int, default=0
-        s - t.
+        The difference s - t.
 
     Returns
     -------
@@ -211,7 +228,7 @@ def occupancy(width: float, core: float, epsilon: float, *, inner: float | None 
 
     Examples
     --------
-    A thousand rows spread evenly; both children shall have more than 250 of them.
+    A thousand rows are spread evenly, and each child should get more than 250 of them.
 
     >>> round(occupancy(1.0, 0.5, epsilon=0.1), 3)
     0.525
@@ -236,12 +253,17 @@ def _imbalance(width: float, core: float, epsilon: float, inner: float | None, r
 
 
 def random_occupancy(width: float, core: float) -> float:
-    """Return the probability that a uniformly random split leaves both children more than t rows.
+    """Return the probability that both children of a uniformly random split have more than t rows.
 
     Parameters
     ----------
     width, core
-        As in :func:`occupancy`, ``core`` exactly.
+        As in :func:`occupancy`; ``core`` is exact, not a lower bound.
+
+    Returns
+    -------
+    probability : float
+        d/R.
     """
     return occupancy(width, core, 0.0)
 
@@ -249,17 +271,17 @@ def random_occupancy(width: float, core: float) -> float:
 def against_random(
     width: float, core: float, epsilon: float, *, inner: float | None = None, rows_between: int = 0
 ) -> float:
-    """Return Corollary 1 as a number: how often a median split is unbalanced, for once that a random one is, at most.
+    """Return Corollary 1 as a number: a bound on how much more likely a median split is unbalanced than a random one.
 
-    It is never above 1. That holds for any mechanism which, measured against random splits, never prefers the
-    less balanced of two: the exponential mechanism with rounded weights and permute-and-flip over a grid too. It does
-    not hold for categories if their score is the one printed, whose sign is wrong, nor for DiPriMeExp and
-    DiPriMeFlip, whose choice among K medians looks at the target.
+    The bound is at most 1. This holds for every mechanism that never makes the less balanced of two splits more likely,
+    relative to random splits: also for the exponential mechanism with rounded weights and for permute-and-flip, both on
+    a grid. It does not hold for categorical features with the score as printed, whose sign is wrong. Nor does it hold
+    for DiPriMeExp and DiPriMeFlip, which choose among K medians by the target.
 
     Parameters
     ----------
     width, core, epsilon, inner, rows_between
-        As in :func:`occupancy`, ``core`` exactly.
+        As in :func:`occupancy`; ``core`` is exact, not a lower bound.
 
     Returns
     -------
@@ -273,12 +295,14 @@ def against_random(
     >>> round(against_random(1.0, 0.5, epsilon=0.1, inner=0.25, rows_between=125), 6)
     1.3e-05
     """
-    at_random = 1 - random_occupancy(width, core)
-    return min(1.0, _imbalance(width, core, epsilon, inner, rows_between) / at_random) if at_random > 0 else 0.0
+    random_imbalance = 1 - random_occupancy(width, core)
+    if random_imbalance <= 0:
+        return 0.0
+    return min(1.0, _imbalance(width, core, epsilon, inner, rows_between) / random_imbalance)
 
 
 def left_count_probabilities(values: npt.ArrayLike, low: float, high: float, epsilon: float) -> Floats:
-    """Return the exact law of a split near the median of one feature, to hold the bounds against.
+    """Return the exact distribution of a private median split of one feature, to compare the bounds with.
 
     Parameters
     ----------
@@ -287,12 +311,12 @@ def left_count_probabilities(values: npt.ArrayLike, low: float, high: float, eps
     low, high : float
         The feature's range at the node.
     epsilon : float
-        The budget of the median; 0 is a random split.
+        The budget of the median; 0 means a random split.
 
     Returns
     -------
     probabilities : array of shape (n + 1,)
-        How probable it is that 0, 1, …, n rows go left.
+        The probabilities that 0, 1, …, n rows go left.
 
     Examples
     --------
@@ -310,8 +334,8 @@ def left_count_probabilities(values: npt.ArrayLike, low: float, high: float, eps
 
 
 def _margin(purity: float) -> float:
-    """Return what part of a leaf of that purity its majority is ahead by."""
-    if not 0.5 <= purity <= 1:
+    """Return by which share of its rows the majority class of a leaf leads, given the purity of the leaf."""
+    if not _MIN_PURITY <= purity <= 1:
         raise ValueError(f"purity must be between 0.5 and 1, got {purity}.")
     return 2 * purity - 1
 

@@ -1,7 +1,7 @@
-"""Privacy, knowing nothing of trees.
+"""Differential privacy: budgets, random bits and mechanisms. Nothing here knows about trees.
 
-* :mod:`~diprime.privacy.measures`: what a release costs, in exact fractions.
-* :mod:`~diprime.privacy.ledger`: charges, and the receipts that releases need.
-* :mod:`~diprime.privacy.randomness`: the one source of random bits.
-* :mod:`~diprime.privacy.mechanisms`: what releases, given a receipt and random bits.
+* :mod:`~diprime.privacy.measures`: the privacy loss of a release, in exact fractions.
+* :mod:`~diprime.privacy.ledger`: charges, and the receipts that every release requires.
+* :mod:`~diprime.privacy.randomness`: the only source of random bits.
+* :mod:`~diprime.privacy.mechanisms`: functions that release private data, given a receipt and random bits.
 """

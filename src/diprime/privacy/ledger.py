@@ -1,17 +1,18 @@
-"""The ledger: what every release of private data costs, paid before it is made.
+"""The ledger: every release of private data is charged to the budget before it is made.
 
-A release needs a receipt, a receipt comes from :meth:`Ledger.pay`, and the mechanisms take the cost of a release from
-its receipt and from nowhere else. Code that releases without paying does not type-check and does not run.
+Every release requires a receipt, and only :meth:`Ledger.pay` issues receipts. Mechanisms read the epsilon of a release
+from its receipt. Code that releases without paying neither type-checks nor runs.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, final
 
 from diprime.privacy.measures import (
     Epsilon,
@@ -24,18 +25,19 @@ from diprime.privacy.measures import (
 
 Accounting = Literal["strict", "paper"]
 
-_MAX_DIGITS = 2000  # of the common denominator of a ledger that is read
+_MAX_DIGITS = 2000  # of the common denominator of the fractions in a file
 _MAX_NESTED = 50
 _MAX_TIMES = 1 << 32
 _ISSUED_BY_A_LEDGER = object()
+_PAYMENTS = threading.Lock()  # two threads must not spend the same part of a budget, or use the same receipt
 
 
 class PrivacyWarning(UserWarning):
-    """A request that was carried out, but takes the promise of privacy away."""
+    """Warning about a setting that voids the privacy guarantee."""
 
 
 class UnpaidReleaseError(RuntimeError):
-    """A release that nobody has paid for, or that was paid for once and made twice."""
+    """A release that was not paid for, or that was paid for once and made twice."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +51,18 @@ class Charge:
     mechanism : str
         The mechanism that releases it.
     bound : str
-        The sensitivity or range that the mechanism relies on.
+        The sensitivity or cost range that the mechanism is calibrated to.
     measure : PureEpsilon
         The cost of one release.
     times : int
-        How many such releases one record can be part of; their costs add up.
+        The number of such releases that one record can affect; their costs add up.
     composition : str
-        Why no more than ``times`` of them count.
+        Why one record affects no more than ``times`` releases.
     level : int or None
-        The level of the trees that the release is about, if it is about one.
+        The level of the trees that the release is about, or None if it is about whole trees.
     strict_measure : PureEpsilon or None
-        What one release truly costs where ``measure`` is what its authors count, infinite where nothing bounds it;
-        None says that the two are the same.
+        The true cost of one release where ``measure`` is the published one; infinite if nothing bounds it. None means
+        that ``measure`` is the true cost.
     """
 
     kind: str
@@ -84,12 +86,12 @@ class Charge:
 
     @property
     def total(self) -> Epsilon:
-        """What the releases cost together."""
+        """The cost of all ``times`` releases together."""
         return self.measure.times(self.times)
 
     @property
     def strict_total(self) -> Epsilon:
-        """What the releases truly cost together."""
+        """The true cost of all ``times`` releases together."""
         return (self.strict_measure or self.measure).times(self.times)
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,10 +113,10 @@ class Charge:
 
     @classmethod
     def from_dict(cls, data: Any, where: str) -> Charge:
-        """Return the charge that :meth:`to_dict` described; whatever is wrong with it is a `ValueError`."""
+        """Return the charge that :meth:`to_dict` described; raise `ValueError` if anything is wrong with it."""
         _check_fields(data, _TYPES_OF_CHARGE, where, _OPTIONAL_IN_CHARGE)
-        if data.keys() - _TYPES_OF_CHARGE.keys() or not 0 <= data["times"] < _MAX_TIMES or data.get("level", 0) < 0:
-            raise ValueError(f"{where} has unknown fields, or counts an impossible number of times.")
+        if not 0 <= data["times"] < _MAX_TIMES or data.get("level", 0) < 0:
+            raise ValueError(f"{where} has an impossible number of times, or an impossible level.")
         if data["measure"] != PureEpsilon.name:
             raise ValueError(f"the measure of {where} is not known.")
         strict = data.get("strict_epsilon")
@@ -130,50 +132,78 @@ class Charge:
         )
 
 
+@final
 class Receipt:
-    """Proof that a charge is in a ledger, good for as many releases as it counts.
+    """Proof that a charge is in a ledger, valid for the number of releases that the charge counts.
 
     Only :meth:`Ledger.pay` makes receipts. A receipt cannot be copied: a copy would pay for the same releases again.
-
-    Attributes
-    ----------
-    charge : Charge
-        What was paid for.
-    unused : int
-        How many of its releases have not been made.
     """
 
-    __slots__ = ("charge", "unused")
+    __slots__ = ("_charge", "_unused")
 
     def __init__(self, charge: Charge, issuer: object) -> None:
         if issuer is not _ISSUED_BY_A_LEDGER:
-            raise UnpaidReleaseError("A receipt comes from Ledger.pay and from nowhere else.")
-        self.charge = charge
-        self.unused = charge.times
+            raise UnpaidReleaseError("Only Ledger.pay makes receipts.")
+        self._charge = charge
+        self._unused = charge.times
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("Receipt cannot be subclassed: a subclass could skip the payment.")
+
+    @property
+    def charge(self) -> Charge:
+        """What was paid for."""
+        return self._charge
+
+    @property
+    def unused(self) -> int:
+        """How many of the releases have not been made."""
+        return self._unused
 
     def use(self, mechanism: str, times: int = 1) -> PureEpsilon:
-        """Use up some of the releases that were paid for, by the mechanism that was charged; return the cost of one."""
-        if mechanism != self.charge.mechanism:
-            raise UnpaidReleaseError(
-                f"{self.charge.what} were charged as released by {self.charge.mechanism}, not by {mechanism}."
-            )
-        if not 1 <= times <= self.unused:
-            raise UnpaidReleaseError(
-                f"{self.charge.what} were paid for {self.charge.times} times, and {self.unused} of these are left; "
-                f"{times} are asked for."
-            )
-        self.unused -= times
-        return self.charge.measure
+        """Use up ``times`` of the releases that were paid for and return the cost of one.
+
+        Raise `UnpaidReleaseError` if the charge names another mechanism, or if too few releases are left.
+        """
+        charge = self._charge
+        if mechanism != charge.mechanism:
+            raise UnpaidReleaseError(f"{charge.what}: charged for {charge.mechanism}, but released by {mechanism}.")
+        with _PAYMENTS:
+            if not 1 <= times <= self._unused:
+                raise UnpaidReleaseError(
+                    f"{charge.what}: {self._unused} of {charge.times} paid releases are left, {times} requested."
+                )
+            self._unused -= times
+        return charge.measure
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A receipt cannot be copied: what was paid for once would be released twice.")
+        raise TypeError("A receipt cannot be copied or pickled: a copy would pay for the same releases again.")
+
+
+def check_receipt(receipt: object) -> None:
+    """Refuse anything that is not a receipt; objects that merely look like one may come from untyped code."""
+    if type(receipt) is not Receipt:
+        raise UnpaidReleaseError(f"A release needs a receipt from Ledger.pay, got {type(receipt).__name__}.")
 
 
 @dataclass
 class Ledger:
-    """Every charge of a fit, its total, and what was waived.
+    """The budget of a fit, its charges, and the reasons why its total is not a guarantee, if there are any.
 
-    Printed, it reads as a table; :meth:`to_json` and :meth:`from_json` keep it exactly.
+    Printing a ledger shows a table. :meth:`to_json` and :meth:`from_json` are exact.
+
+    Attributes
+    ----------
+    epsilon : Fraction or inf
+        The budget.
+    accounting : {"strict", "paper"}
+        Whether charges are true costs, or those that the DiPriMe paper publishes.
+    charges : list of Charge
+        What was paid for.
+    waivers : list of str
+        Why the guarantee does not hold although the charges add up.
+    merged : list of Ledger
+        The ledgers of the models that were merged.
 
     Examples
     --------
@@ -196,7 +226,10 @@ class Ledger:
 
     @classmethod
     def merge(cls, ledgers: Sequence[Ledger]) -> Ledger:
-        """Return the ledger of models on disjoint populations: one record is in one of them, so the largest counts."""
+        """Return the ledger of models of disjoint populations.
+
+        One record is in one population, so the largest of the totals is the total of all.
+        """
         largest = max(ledger.total for ledger in ledgers)
         strict = max(ledger.strict_total for ledger in ledgers)
         accounting: Accounting = "paper" if any(ledger.accounting == "paper" for ledger in ledgers) else "strict"
@@ -214,17 +247,17 @@ class Ledger:
 
     @property
     def total(self) -> Epsilon:
-        """The sum of all charges: the epsilon of add-or-remove privacy, if nothing was waived."""
+        """The sum of all charges: the epsilon of add-or-remove privacy, unless there are objections."""
         return sum((charge.total for charge in self.charges), Fraction(0))
 
     @property
     def strict_total(self) -> Epsilon:
-        """The sum of what all releases truly cost, where their charges say so; inf if nothing bounds one of them."""
+        """The sum of the true costs of all charges; inf if nothing bounds one of them."""
         return sum((charge.strict_total for charge in self.charges), Fraction(0))
 
     @property
     def objections(self) -> list[str]:
-        """Why the total is not a guarantee; empty where it is one."""
+        """Why the total is not a guarantee; empty if it is one."""
         reasons = ["epsilon is infinite."] if self.total == math.inf else []
         if self.accounting == "paper":
             reasons.append("accounting as published, which counts less than is spent.")
@@ -232,29 +265,33 @@ class Ledger:
 
     @property
     def strict_costs(self) -> list[str]:
-        """What releases truly cost whose charges say something else."""
+        """The true costs of the charges whose published costs differ, in words."""
         charges = [charge for charge in self.charges if charge.strict_measure is not None]
         return [f"Strict accounting: {c.what} cost epsilon = {rounded_text(c.strict_total)}." for c in charges]
 
     @property
     def is_private(self) -> bool:
-        """Whether the total is a guarantee: finite, in strict accounting, with nothing waived."""
+        """Whether the total is a guarantee: finite, in strict accounting, and without waivers."""
         return not self.objections
 
     def pay(self, charge: Charge) -> Receipt:
-        """Record a charge and return the receipt that its releases need; refuse one that the budget does not cover."""
-        if charge.total < 0:
-            raise ValueError(f"A charge cannot be negative: {charge.what} costs {rounded_text(charge.total)}.")
-        if self.total + charge.total > self.epsilon:
-            raise ValueError(
-                f"The budget of epsilon = {rounded_text(self.epsilon)} does not cover {charge.what}: "
-                f"{rounded_text(self.total)} is spent and it costs {rounded_text(charge.total)}."
-            )
-        self.charges.append(charge)
+        """Record a charge and return the receipt for its releases.
+
+        Raise `ValueError`, and record nothing, if the budget does not cover the charge.
+        """
+        if charge.times < 0:
+            raise ValueError(f"A charge cannot be negative: {charge.what} is released {charge.times} times.")
+        with _PAYMENTS:
+            if self.total + charge.total > self.epsilon:
+                raise ValueError(
+                    f"The budget of epsilon = {rounded_text(self.epsilon)} does not cover {charge.what}: "
+                    f"{rounded_text(self.total)} is spent and it costs {rounded_text(charge.total)}."
+                )
+            self.charges.append(charge)
         return Receipt(charge, _ISSUED_BY_A_LEDGER)
 
     def waive(self, reason: str) -> None:
-        """Record why the promise does not hold."""
+        """Record why the guarantee does not hold."""
         self.waivers.append(reason)
 
     def to_dict(self) -> dict[str, Any]:
@@ -271,7 +308,7 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, data: Any) -> Ledger:
-        """Return the ledger that :meth:`to_dict` described; whatever is wrong with it is a `ValueError`."""
+        """Return the ledger that :meth:`to_dict` described; raise `ValueError` if anything is wrong with it."""
         return cls._from_dict(data, "the ledger", 1)
 
     @classmethod
@@ -291,7 +328,7 @@ class Ledger:
             cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
         ]
         ledger = cls(epsilon, data["accounting"], charges, list(data["waivers"]), merged)
-        if (data.get("total"), data.get("private")) != (exact_text(ledger.total), ledger.is_private):
+        if (data["total"], data["private"]) != (exact_text(ledger.total), ledger.is_private):
             raise ValueError(f"total and private of {where} do not follow from its charges.")
         return ledger
 
@@ -340,7 +377,9 @@ class Ledger:
 
 _TYPES_OF_LEDGER: dict[str, type] = {
     "epsilon": str,
+    "total": str,
     "accounting": str,
+    "private": bool,
     "charges": list,
     "waivers": list,
     "merged": list,
@@ -362,13 +401,15 @@ _OPTIONAL_IN_CHARGE = {"level", "strict_epsilon"}
 def _check_fields(data: Any, types: dict[str, type], where: str, optional: Collection[str] = ()) -> None:
     if not isinstance(data, dict):
         raise ValueError(f"{where} is not an object.")
+    if data.keys() - types.keys():
+        raise ValueError(f"{where} has unknown fields.")
     for name, expected in types.items():
         if not (name in optional and name not in data) and type(data.get(name)) is not expected:
             raise ValueError(f"{name} of {where} is missing or of the wrong type.")
 
 
 def _check_common_denominator(epsilons: Sequence[Epsilon], where: str) -> None:
-    """Refuse fractions whose sum would take forever to write out; those of one budget have small common multiples."""
+    """Refuse fractions whose sum would be too large to compute; the shares of one budget have a small denominator."""
     common = 1
     for epsilon in epsilons:
         if isinstance(epsilon, Fraction):

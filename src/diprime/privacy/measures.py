@@ -1,7 +1,7 @@
-"""Measures of privacy loss: exact amounts, which add up over releases about the same records.
+"""Measures of privacy loss, which add up exactly over releases about the same records.
 
-An amount of epsilon is a fraction, or infinity where there is no noise. Floats are read as the decimal number that they
-print as, so that a tenth is a tenth and shares add up exactly.
+An epsilon is a fraction, or infinity where there is no noise. Floats are converted through their decimal text, so 0.1
+is exactly one tenth and ten of them are exactly one.
 """
 
 from __future__ import annotations
@@ -21,25 +21,30 @@ _FRACTION = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
 
 @dataclass(frozen=True)
 class PureEpsilon:
-    """Pure differential privacy: the costs of releases about the same records are their epsilons, and add up.
+    """Pure differential privacy: the epsilons of releases about the same records add up.
 
     Attributes
     ----------
     epsilon : Fraction or inf
-        The cost of one release.
+        The cost of one release. Other numbers are converted as :func:`exact_epsilon` does; negative numbers and NaN,
+        which a budget could not refuse, are errors.
     """
 
     name: ClassVar[str] = "pure epsilon"
 
     epsilon: Epsilon
 
+    def __post_init__(self) -> None:
+        exact = Fraction(0) if self.epsilon == 0 else exact_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", exact)
+
     def times(self, n: int) -> Epsilon:
-        """Return the cost of n such releases; none of them cost nothing, even without noise."""
+        """Return the cost of n such releases; no releases cost nothing, even at epsilon = inf."""
         return self.epsilon * n if n else Fraction(0)
 
 
 def exact_epsilon(epsilon: object) -> Epsilon:
-    """Return epsilon as the fraction its digits say (0.1 is one tenth), or math.inf; refuse anything else.
+    """Return a positive number as the fraction that its digits say, or as math.inf.
 
     Examples
     --------
@@ -57,14 +62,14 @@ def exact_epsilon(epsilon: object) -> Epsilon:
 
 
 def share_of(epsilon: Epsilon, share: Fraction) -> Epsilon:
-    """Return a share of epsilon; every share of infinity is infinity, except that a zero share is zero."""
+    """Return a share of epsilon; a share of infinity is infinity, unless the share is zero."""
     if isinstance(epsilon, Fraction):
         return epsilon * share
     return math.inf if share else Fraction(0)
 
 
 def rounded_text(epsilon: Epsilon) -> str:
-    """Return epsilon for people, in six digits."""
+    """Return epsilon with six digits, for display."""
     return f"{float(epsilon):.6g}" if isinstance(epsilon, Fraction) else "inf"
 
 
@@ -74,7 +79,10 @@ def exact_text(epsilon: Epsilon) -> str:
 
 
 def epsilon_from_text(text: str, where: str) -> Epsilon:
-    """Read what :func:`exact_text` writes and nothing else: `Fraction` also takes 1e999999999, and never returns."""
+    """Return the epsilon that :func:`exact_text` wrote.
+
+    No other text is accepted: `Fraction` also reads 1e999999999, which exhausts memory.
+    """
     if text == "inf":
         return math.inf
     if not _FRACTION.fullmatch(text):

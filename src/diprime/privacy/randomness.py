@@ -1,8 +1,8 @@
-"""The one source of random bits: ChaCha20 streams under a key from the operating system, or from a seed for tests.
+"""The only source of random bits: ChaCha20 streams, keyed by the operating system, or by a seed for tests.
 
-A :class:`RandomSource` is made for one fit and dropped with it. It hands out *streams*, each with a number of its own
-in ChaCha20's nonce, and never the same one twice: workers get streams, not the source, so no two of them can share
-bits whatever their number and order. A source that finds itself in a forked child takes a new key.
+A :class:`RandomSource` serves one fit. It hands out *streams*, each with its own number in ChaCha20's nonce, and none
+of them twice. Workers get streams rather than the source, so their number and order do not change the bits, and no two
+of them share any. In a forked child, a source takes a new key.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class RandomSource:
     Parameters
     ----------
     random_state : None, int or numpy.random.RandomState
-        ``None`` takes the key from the operating system. Anything else derives it from the seed, as scikit-learn
-        does: the same streams come again, and whoever knows the seed can take the noise off the model.
+        ``None`` takes the key from the operating system. Otherwise the key is derived from the seed, as in
+        scikit-learn: the same seed gives the same streams, and anyone who knows it can remove the noise.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class RandomSource:
         self._key = np.frombuffer(key, dtype="<u4")
 
     def streams(self, n: int) -> Streams:
-        """Return ``n`` streams that no one else has or will get, a row each."""
+        """Return ``n`` streams, a row each, that are handed out only once."""
         with self._lock:
             if not self.seeded and os.getpid() != self._process:
                 self._process = os.getpid()
@@ -64,28 +64,28 @@ class RandomSource:
         streams[:, 4:12] = key
         streams[:, 14] = (numbers & np.uint64(0xFFFFFFFF)).astype(np.uint32)
         streams[:, 15] = (numbers >> np.uint64(32)).astype(np.uint32)
-        streams[:, 32] = 16  # no output word is left: the first draw makes a block
+        streams[:, 32] = 16  # all words of the block are used, so the first draw computes a new one
         return streams
 
     def integers(self, bound: int, n: int) -> npt.NDArray[np.uint64]:
-        """Return ``n`` independent uniform integers below ``bound``, for choices that do not look at data."""
+        """Return ``n`` independent uniform integers below ``bound``, for choices that do not depend on data."""
         out = np.empty(n, dtype=np.uint64)
         sampling.draw_below(self.streams(1)[0], bound, out)
         return out
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A RandomSource cannot be pickled: whoever has its key can take the noise off a model.")
+        raise TypeError("A RandomSource cannot be pickled: anyone who has its key can remove the noise of a model.")
 
 
 def permutation(stream: npt.NDArray[np.uint32], n: int) -> npt.NDArray[np.int64]:
-    """Draw a random order of n things from one stream."""
+    """Draw a random permutation of ``range(n)`` from one stream."""
     keys = np.empty(n, dtype=np.uint64)
     sampling.draw_below(stream, 1 << 63, keys)
     return np.argsort(keys, kind="stable")
 
 
 def big_integer_below(stream: npt.NDArray[np.uint32], bound: int) -> int:
-    """Draw a uniform integer below ``bound`` of any size from one stream."""
+    """Draw a uniform integer below ``bound``, which may be of any size, from one stream."""
     bits = (bound - 1).bit_length()
     words = np.empty((bits + 31) // 32, dtype=np.uint32)
     while True:

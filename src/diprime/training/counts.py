@@ -17,7 +17,7 @@ from diprime.privacy.randomness import RandomSource
 
 def counts_charge(layout: TargetLayout, epsilon: Epsilon) -> Charge:
     """Return the charge of the counts of a fit's records."""
-    kind = "class counts" if layout.units == 1 else "row count"
+    kind = "class counts" if layout.task == "classification" else "row count"
     return Charge(kind, DISCRETE_LAPLACE, "L1 sensitivity 1", PureEpsilon(epsilon))
 
 
@@ -28,6 +28,6 @@ def release_counts(
 
     One record adds one to one of the counts.
     """
-    counts = target_counts if layout.units == 1 else target_counts.sum(keepdims=True)
+    counts = target_counts if layout.task == "classification" else target_counts.sum(keepdims=True)
     released = discrete_laplace(counts[None, :], receipt, 1, source.streams(1))
     return [int(count) for count in released[0]]

@@ -12,6 +12,7 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.target_layout import Windows
 from diprime.engines.protocol import Engine
+from diprime.kernels.constants import MASK_BYTES
 from diprime.model.forest import Structure
 from diprime.model.masks import Features, Masks
 from diprime.model.regions import Regions
@@ -63,7 +64,7 @@ class Grower:
         self.engine.set_windows(self.split_window)
         regions = Regions.roots(self.domain, n_trees)
         features: list[Features] = [np.zeros((n_trees, 0), dtype=np.int32)]
-        masks: list[Masks] = [np.zeros((n_trees, 0, 32), dtype=np.uint8)]
+        masks: list[Masks] = [np.zeros((n_trees, 0, MASK_BYTES), dtype=np.uint8)]
         for number, paid in enumerate(receipts.levels):
             if number in receipts.node_windows:
                 counts = self.engine.node_target_counts()
@@ -74,7 +75,7 @@ class Grower:
             self.engine.route(level.features, level.masks)
             regions = regions.children(level.features, level.masks)
             features.append(level.features.reshape(n_trees, -1))
-            masks.append(level.masks.reshape(n_trees, -1, 32))
+            masks.append(level.masks.reshape(n_trees, -1, MASK_BYTES))
             advance()
         return Structure(np.concatenate(features, axis=1), np.concatenate(masks, axis=1))
 

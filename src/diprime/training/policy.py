@@ -49,7 +49,7 @@ class AccountingPolicy:
 
     def leaf_means(self, leaves: LeafSums, layout: TargetLayout) -> npt.NDArray[np.float64]:
         """Return the estimates of the leaves."""
-        return shrunken_means(leaves, of_classes=layout.units == 1)
+        return shrunken_means(leaves, of_classes=layout.task == "classification")
 
 
 STRICT = AccountingPolicy()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from diprime.domain import MISSING, Categorical, Domain, Numeric
+from diprime.kernels.constants import ABSENT_COST
 from diprime.model.regions import Regions
-from diprime.privacy.mechanisms.selection import ABSENT_COST
 from diprime.privacy.randomness import RandomSource
 from diprime.training.splitting.candidates import N_RANDOM_SPLITS, Candidates, CategoricalCandidates, draw_features
 from diprime.training.splitting.cost import MEDIAN_COST, Cost

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from diprime.domain import MISSING, Domain, Numeric
 from diprime.domain.target_layout import TargetLayout
 from diprime.kernels import scoring
+from diprime.kernels.constants import ABSENT_COST
 from diprime.model.regions import Regions
-from diprime.privacy.mechanisms.selection import ABSENT_COST
 from diprime.privacy.randomness import RandomSource
 from diprime.training.splitting.candidates import Candidates, CategoricalCandidates
 from diprime.training.splitting.cost import (
@@ -227,13 +227,6 @@ def test_the_sums_of_the_largest_number_of_rows_fit_their_bins():
 # -- units and ranges --------------------------------------------------------------------------------------------------
 
 
-def rule_arguments(cost, layout):
-    """Return what the kernels are told of a cost."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scoring, "CostRule", lambda **arguments: arguments)
-        return cost.rule(layout)
-
-
 @given(
     st.fractions(min_value=Fraction(1, 10**6), max_value=100),
     st.fractions(min_value=0, max_value=1000, max_denominator=1000),
@@ -262,13 +255,12 @@ def test_joint_costs_have_powers_of_two_for_units_and_the_range_of_the_contract(
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_the_kernels_are_told_of_a_joint_cost_without_rounding(epsilon, balance, linear_tail, layout):
     cost = Cost.joint(epsilon, balance, linear_tail)
-    rule = rule_arguments(cost, layout)
-    assert rule.keys() == {"scale", "whole", "linear_tail", "balance", "enough"}
-    assert (rule["whole"], rule["balance"], rule["enough"]) == (layout.units, cost.balance, cost.enough)
-    for number in (rule["scale"], rule["whole"]):
+    rule = cost.rule(layout)
+    assert (rule.whole, rule.balance, rule.enough) == (layout.units, cost.balance, cost.enough)
+    for number in (rule.scale, rule.whole):
         assert math.frexp(number)[0] == 0.5, "a power of two: scaling does not round"
-    assert Fraction(rule["scale"]) == Fraction(cost.units) * Fraction(layout.column_weight) / layout.units
-    assert Fraction(rule["linear_tail"]) == linear_tail
+    assert Fraction(rule.scale) == Fraction(cost.units) * Fraction(layout.column_weight) / layout.units
+    assert Fraction(rule.linear_tail) == linear_tail
 
 
 def test_no_cost_of_a_candidate_comes_near_that_of_none():

@@ -24,7 +24,7 @@ def test_counts_are_the_records_of_a_node_by_code(layout):
                 assert histograms.counts(node, feature).tolist() == expected.tolist()
 
 
-def test_the_kernels_are_told_how_to_read_the_bins(layout, monkeypatch):
+def test_the_kernels_are_given_the_bins_and_how_to_read_them(layout, monkeypatch):
     monkeypatch.setattr(scoring, "BinsView", lambda *arguments: arguments)
     histograms = EmptyHistograms.of(3, layout)
     assert histograms.view == (histograms.bins, layout.n_columns, layout.shift)

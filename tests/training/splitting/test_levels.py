@@ -118,7 +118,7 @@ def test_the_split_of_a_node_is_chosen_once(method):
     histograms = histograms_of(engine_of(codes, target, BINARY))
     level = paid_level(make_splitter(method, DOMAIN), Regions.roots(DOMAIN, 1), Fraction(1), RandomSource(0))
     level.choose(histograms, 0, 1, ONE)
-    with pytest.raises(UnpaidReleaseError, match="made twice"):
+    with pytest.raises(UnpaidReleaseError, match="picked from twice"):
         level.choose(histograms, 0, 1, ONE)
 
 
@@ -128,5 +128,5 @@ def test_a_level_uses_its_receipts_up(method):
     receipts = [pay(charge) for charge in splitter.charges(0, Fraction(1), 1, "")]
     splitter.level(regions, receipts, RandomSource(0))
     assert [receipt.unused for receipt in receipts] == [0] * len(receipts)
-    with pytest.raises(UnpaidReleaseError, match="0 of these are left"):
+    with pytest.raises(UnpaidReleaseError, match="paid releases are left"):
         splitter.level(regions, receipts, RandomSource(0))

@@ -1,8 +1,9 @@
-// The trees of a forest as ARIA trees: nodes are made when they are first opened. Only text is ever put into the page.
+// The tree explorer: the trees of a forest as ARIA trees. Nodes are created when they are first opened. Names and levels
+// are untrusted, so everything is inserted as text, never as HTML.
 "use strict";
 
-const FIRST_LEVELS = 2; // open at the beginning, and on paper
-const N_COLOURS = 6;
+const INITIAL_LEVELS = 2; // open on load, and in print
+const N_COLOURS = 6; // as in style.css
 const forest = JSON.parse(document.getElementById("forest").textContent);
 const canvas = document.getElementById("tree");
 const details = document.getElementById("node-details");
@@ -18,31 +19,31 @@ function make(name, className, text) {
 
 const number = (value, digits = 4) => value.toLocaleString("en", { maximumSignificantDigits: digits });
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
-const ofClasses = forest.classes !== null;
+const isClassification = forest.classes !== null;
 const level = (node) => Math.floor(Math.log2(node + 1));
 const hasChildren = (node) => 2 * node + 2 < tree.counts.length;
-/** Whether there is anything to see below: a node may hand all its records on to a child that splits them. */
+/** Whether the node or a descendant splits: a node may send all records to one child, which then splits them. */
 const splits = (node) =>
   hasChildren(node) && (tree.features[node] !== null || splits(2 * node + 1) || splits(2 * node + 2));
 const records = (node) => {
   const noise = tree.countNoise[level(node)];
   return `${number(Math.round(tree.counts[node]), 21)} ± ${number(noise < 0.01 ? 0 : noise, 2)} records`;
 };
-const noise = (node) => `± ${ofClasses ? percent(tree.valueNoise[node]) : number(tree.valueNoise[node], 2)}`;
+const noise = (node) => `± ${isClassification ? percent(tree.valueNoise[node]) : number(tree.valueNoise[node], 2)}`;
 
-/** The most probable class, or the number, with its noise. */
+/** The most probable class, or the estimated number, with its noise. */
 function estimate(node) {
   const values = tree.values[node];
-  if (!ofClasses) return `${number(values[0])} ${noise(node)}`;
+  if (!isClassification) return `${number(values[0])} ${noise(node)}`;
   const best = values.indexOf(Math.max(...values));
   return `${forest.classes[best]}: ${percent(values[best])} ${noise(node)}`;
 }
 
-/** A strip of the classes' shares, or of the place of the number in its range. */
+/** A bar that shows the class probabilities, or the position of the number in its range. */
 function strip(node) {
   const bar = make("span", "strip");
   let shares = tree.values[node];
-  if (!ofClasses) shares = [(shares[0] - forest.range[0]) / (forest.range[1] - forest.range[0])];
+  if (!isClassification) shares = [(shares[0] - forest.range[0]) / (forest.range[1] - forest.range[0])];
   shares.forEach((share, i) => {
     const part = make("i", `back-${i % N_COLOURS}`);
     part.style.width = `${100 * share}%`;
@@ -71,7 +72,7 @@ function makeItem(node) {
     make("span", "estimate", estimate(node)),
     strip(node),
     make("span", "records", records(node)),
-    make("span", "asks", describe(node)),
+    make("span", "split", describe(node)),
   );
   item.append(box);
   return item;
@@ -100,12 +101,12 @@ function close(item) {
   item.setAttribute("aria-expanded", "false");
 }
 
-function openInSight(item) {
+function openAndScroll(item) {
   open(item);
   children(item).reverse().forEach((child) => child.scrollIntoView({ block: "nearest", inline: "nearest" }));
 }
 
-const toggle = (item) => (isOpen(item) ? close(item) : openInSight(item));
+const toggle = (item) => (isOpen(item) ? close(item) : openAndScroll(item));
 
 function openDown(item, levels) {
   if (levels <= 0) return;
@@ -113,7 +114,7 @@ function openDown(item, levels) {
   children(item).forEach((child) => openDown(child, levels - 1));
 }
 
-/** Make an item the one that Tab leads to, and show all about it. */
+/** Select an item: Tab leads to it (a roving tabindex), and the sidebar shows its details. */
 function select(item) {
   canvas.querySelectorAll("[tabindex='0']").forEach((other) => {
     other.tabIndex = -1;
@@ -136,7 +137,7 @@ function select(item) {
 }
 
 function values(node) {
-  if (!ofClasses) return make("p", "", `Estimate: ${number(tree.values[node][0])}`);
+  if (!isClassification) return make("p", "", `Estimate: ${number(tree.values[node][0])}`);
   const table = make("table");
   forest.classes.forEach((name, i) => {
     const row = make("tr");
@@ -152,11 +153,11 @@ function show(index) {
   tree = forest.trees[index];
   const root = makeItem(0);
   canvas.replaceChildren(root);
-  openDown(root, FIRST_LEVELS);
+  openDown(root, INITIAL_LEVELS);
   select(root);
 }
 
-/** The items that can be seen, from the top. */
+/** The visible items, from the top. */
 const visible = () => [...canvas.querySelectorAll("li")].filter((item) => !item.closest("ul[hidden]"));
 
 function moveTo(item) {
@@ -168,7 +169,7 @@ function moveTo(item) {
 const KEYS = {
   ArrowDown: (item) => moveTo(visible()[visible().indexOf(item) + 1]),
   ArrowUp: (item) => moveTo(visible()[visible().indexOf(item) - 1]),
-  ArrowRight: (item) => (isOpen(item) ? moveTo(children(item)[0]) : openInSight(item)),
+  ArrowRight: (item) => (isOpen(item) ? moveTo(children(item)[0]) : openAndScroll(item)),
   ArrowLeft: (item) => (isOpen(item) ? close(item) : moveTo(item.parentElement.closest("li"))),
   Home: () => moveTo(visible()[0]),
   End: () => moveTo(visible().at(-1)),

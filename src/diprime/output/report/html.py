@@ -1,4 +1,4 @@
-"""HTML elements whose text and attributes are escaped, whatever they hold: names and levels are other people's."""
+"""HTML elements whose text and attributes are always escaped: names and levels of a domain are untrusted input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ Child = Element | str | None
 
 
 def tag(name: str, /, *children: Child, **attributes: object) -> Element:
-    """Return an element; ``class_`` is its class, and underscores in names of attributes are hyphens.
+    """Return an element with the given children and attributes.
+
+    A trailing underscore of an attribute's name is dropped, as in ``class_``; other underscores become hyphens.
 
     Examples
     --------
@@ -33,7 +35,7 @@ def tag(name: str, /, *children: Child, **attributes: object) -> Element:
 
 
 def table(head: Sequence[Child], rows: Sequence[Sequence[Child]], *, numeric: Set[int] = frozenset()) -> Element:
-    """Return a table; the columns in ``numeric`` are aligned as numbers."""
+    """Return a table, in a box that scrolls. The columns in ``numeric`` are aligned as numbers."""
 
     def cells(kind: str, row: Sequence[Child]) -> Element:
         return tag("tr", *(tag(kind, cell, class_="number" if i in numeric else "text") for i, cell in enumerate(row)))
@@ -43,11 +45,11 @@ def table(head: Sequence[Child], rows: Sequence[Sequence[Child]], *, numeric: Se
 
 
 def json_script(identifier: str, data: object) -> Element:
-    """Return an element that holds data for scripts: no ``<`` in it could end it early."""
+    """Return a script element that holds data as JSON. ``<`` is escaped, so that no text in it can end the element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return tag("script", text, id=identifier, type="application/json")
 
 
 def to_html(element: Element) -> str:
-    """Return the text of an element."""
+    """Return an element as HTML."""
     return ElementTree.tostring(element, encoding="unicode", method="html")

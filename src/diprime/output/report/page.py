@@ -1,4 +1,4 @@
-"""The page: sections in order, with its style and its script inside and a policy that lets nothing else in."""
+"""The page: its sections in order, the embedded style and script, and a content security policy."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from diprime.output.report.sections import cite, explorer, importances, ledger, 
 
 
 def render(model: Any) -> str:
-    """Return a report of a fitted model: one HTML page that needs nothing else, neither files nor a network.
+    """Return a report of a fitted model: one self-contained HTML page, which needs no other files and no network.
 
-    It says what is promised and why not more, and shows the ledger, the importances, the trees, the domain and how to
-    cite. It holds released numbers only: what the model holds, and nothing about the data besides.
+    It states the privacy guarantee and its limits, and shows the ledger, the importances, the trees, the domain and how
+    to cite. It contains released numbers only: whatever the fitted model holds, and nothing else about the data.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def render(model: Any) -> str:
     Returns
     -------
     html : str
-        The page, to be written as UTF-8.
+        The page, to be encoded as UTF-8.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def render(model: Any) -> str:
     """
     fitted_forest(model)
     style, script = (_asset(name) for name in ("style.css", "explore.js"))
-    # Only this style and this script run, by their hashes; no other element may load or send anything.
+    # The hashes admit this style and this script only; nothing else may run, and nothing may be loaded or sent.
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:"
     title = f"Privacy report of a {type(model).__name__}"
     head = tag(
@@ -64,12 +64,12 @@ def render(model: Any) -> str:
         cite(model),
     )
     page = to_html(tag("html", head, tag("body", main, tag("script", script)), lang="en"))
-    # Names may hold halves of characters, which no file can.
+    # Names may contain lone surrogates, which UTF-8 cannot encode.
     return "<!doctype html>\n" + page.encode("utf-8", "replace").decode("utf-8") + "\n"
 
 
 def _asset(name: str) -> str:
-    return files("diprime.report").joinpath(name).read_text(encoding="utf-8")
+    return files("diprime.output.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

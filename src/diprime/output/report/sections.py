@@ -1,4 +1,4 @@
-"""The sections of the page, each from what the fitted model holds."""
+"""The sections of the page, each a function of the fitted model."""
 
 from __future__ import annotations
 
@@ -7,24 +7,38 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-import diprime
-from diprime.domain import Categorical
+from diprime._util.version import __version__
 from diprime.domain.features import bounds
+from diprime.estimators.parameters import RECORDED
 from diprime.model.tree_view import Tree, feature_text, read_tree, shortened
 from diprime.output.report.html import Child, Element, json_script, table, tag
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import Epsilon
 
 MAX_BARS = 15
+"""How many importances are shown at once; the others are folded away."""
 MAX_NODES = 1 << 15
+"""How many nodes a page holds at most, so that browsers stay fast. The first tree is always there."""
 MAX_DRAWN_DEPTH = 12
+MAX_LISTED_COUNTS = 8
 N_COLOURS = 6
-WEAK = 0.99
-WRITTEN_OUT = 14  # up to this ε, e^ε and its odds are numbers that mean something to people
+"""How many colours style.css defines."""
+WEAK_CERTAINTY = 0.99
+"""Above this posterior certainty, from even odds, the page calls the guarantee weak."""
+MAX_READABLE_EPSILON = 14
+"""Up to this ε, the page writes e^ε and the posterior certainty as plain numbers."""
+MIN_WHOLE_FACTOR = 100
+"""From this factor on, e^ε is written without decimals."""
+CITATION = """@article{consul2021balance,
+  title   = {Balance is key: Private median splits yield high-utility random trees},
+  author  = {Consul, Shorya and Williamson, Sinead A.},
+  journal = {arXiv preprint arXiv:2006.08795},
+  year    = {2021}
+}"""
 
 
 def verdict(model: Any) -> Element:
-    """Return the head of the page: private or not, and why not."""
+    """Return the head of the page: whether the model is private, and if not, why."""
     ledger: Ledger = model.privacy_
     if ledger.is_private:
         heading = f"Private: ε = {_number(ledger.total)}, δ = 0"
@@ -38,12 +52,12 @@ def verdict(model: Any) -> Element:
             tag("p", "The promise below does not hold for this model:"),
             tag("ul", *reasons, class_="waivers"),
         ]
-    kicker = tag("p", f"Privacy report of a {type(model).__name__}, written by diprime {diprime.__version__}")
+    kicker = tag("p", f"Privacy report of a {type(model).__name__}, written by diprime {__version__}")
     return tag("header", kicker, tag("h1", heading), *summary, class_="good" if ledger.is_private else "bad")
 
 
 def promise(model: Any) -> Element:
-    """Return the promise in plain words."""
+    """Return the privacy guarantee in plain words."""
     ledger: Ledger = model.privacy_
     if ledger.total == math.inf:
         return _section(
@@ -52,25 +66,26 @@ def promise(model: Any) -> Element:
             tag("p", "There is none: this model was fitted with ε = ∞, without any noise. Treat it as the data."),
         )
     epsilon = float(ledger.total)
-    sure = 1 / (1 + math.exp(-epsilon))
+    certainty = 1 / (1 + math.exp(-epsilon))  # the largest posterior probability, given a prior of one half
     bet = None
-    if epsilon <= WRITTEN_OUT:
+    if epsilon <= MAX_READABLE_EPSILON:
         bet = tag(
             "p",
             "As a bet: someone who knows all other records, and for whom it is even odds whether a certain person's "
             "record is among the data, cannot become more than ",
-            tag("strong", f"{_certainty(sure)} sure"),
-            f" that it is, nor less than {_certainty(1 - sure)}.",
+            tag("strong", f"{_distinct_percent(certainty)} sure"),
+            f" that it is, nor less than {_distinct_percent(1 - certainty)}.",
         )
-    conditional = None
+    waived = None
     if not ledger.is_private:
-        conditional = tag(
-            "p", "This is what would hold if nothing had been waived. It does not hold.", class_="bad note"
-        )
+        waived = tag("p", "This is what would hold if nothing had been waived. It does not hold.", class_="bad note")
+    weak = None
+    if certainty > WEAK_CERTAINTY:
+        weak = tag("p", "This is a weak promise: hand the model on with care.", class_="bad note")
     return _section(
         "promise",
         "The promise",
-        conditional,
+        waived,
         tag(
             "p",
             "Had one record been left out of the data, or one more been in it, the same models could have come out, "
@@ -80,7 +95,7 @@ def promise(model: Any) -> Element:
             "person from this model, whatever they know besides and whatever they compute from it.",
         ),
         bet,
-        tag("p", "This is a weak promise: hand the model on with care.", class_="bad note") if sure > WEAK else None,
+        weak,
         table(
             ["what changes", "ε", "no result more likely by more than"],
             [
@@ -115,13 +130,12 @@ def promise(model: Any) -> Element:
 
 def ledger(model: Any) -> Element:
     """Return the ledger, as a chart and as a table."""
-    return _section("ledger", "The ledger", *_one_ledger(model.privacy_, "the whole fit"))
+    return _section("ledger", "The ledger", *_ledger_elements(model.privacy_, "the whole fit"))
 
 
-def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
-    finite = ledger.total != math.inf
-    groups = list(dict.fromkeys(charge.kind for charge in ledger.charges))
-    parts = [_budget_chart(ledger, groups, of_what)] if finite else []
+def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
+    """Return the elements that show a ledger and, recursively, the ledgers that were merged into it."""
+    elements = [_budget_chart(ledger, name)] if ledger.total != math.inf else []
     rows: list[Sequence[Child]] = [
         [
             charge.what,
@@ -135,22 +149,23 @@ def _one_ledger(ledger: Ledger, of_what: str) -> list[Element]:
         for charge in ledger.charges
     ]
     total = [tag("strong", text) for text in ("total", "", "", "", "", _number(ledger.total), _exact(ledger.total))]
-    parts.append(
+    elements.append(
         table(["release", "mechanism", "bound", "ε", "times", "cost", "exactly"], [*rows, total], numeric={3, 4, 5, 6})
     )
     reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
-    parts += [tag("p", f"Composition: {reason}.", class_="note") for reason in reasons]
-    parts += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
-    parts += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
+    elements += [tag("p", f"Composition: {reason}.", class_="note") for reason in reasons]
+    elements += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
+    elements += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
     for i, part in enumerate(ledger.merged, 1):
-        name = f"model {i} of {len(ledger.merged)}"
-        parts += [tag("h3", name[0].upper() + name[1:]), *_one_ledger(part, name)]
-    return parts
+        part_name = f"model {i} of {len(ledger.merged)}"
+        elements += [tag("h3", part_name[0].upper() + part_name[1:]), *_ledger_elements(part, part_name)]
+    return elements
 
 
-def _budget_chart(ledger: Ledger, groups: list[str], of_what: str) -> Element:
-    """Return one bar, cut into charges; percentages scale with the page."""
+def _budget_chart(ledger: Ledger, name: str) -> Element:
+    """Return a bar with one segment for each charge. Widths are percentages, so that it scales with the page."""
     total = ledger.total
+    groups = list(dict.fromkeys(charge.kind for charge in ledger.charges))
     widths = [float(100 * charge.total / total) for charge in ledger.charges]
     bars = []
     for charge, width, end in zip(ledger.charges, widths, accumulate(widths), strict=True):
@@ -168,7 +183,7 @@ def _budget_chart(ledger: Ledger, groups: list[str], of_what: str) -> Element:
         )
         for i, g in enumerate(groups)
     ]
-    label = f"How ε = {_number(total)} of {of_what} was spent"
+    label = f"How ε = {_number(total)} of {name} was spent"
     return tag(
         "figure",
         tag("svg", *bars, class_="budget", role="img", aria_label=label),
@@ -177,7 +192,7 @@ def _budget_chart(ledger: Ledger, groups: list[str], of_what: str) -> Element:
 
 
 def importances(model: Any) -> Element:
-    """Return the importances, the largest first."""
+    """Return the importances, largest first."""
     shares = model.feature_importances_
     order = sorted(range(len(shares)), key=lambda j: (-shares[j], j))
     names = model.domain_.names
@@ -205,13 +220,13 @@ def importances(model: Any) -> Element:
 
 
 def explorer(model: Any) -> Element:
-    """Return the trees, to be opened node by node."""
+    """Return the tree explorer: its controls, and the trees as data for explore.js."""
     trees, n_trees = _drawn_trees(model), model.forest_.n_trees
-    target = model.domain_.target
-    of_classes = isinstance(target, Categorical)
+    domain = model.domain_
+    is_classification = domain.task == "classification"
     data = {
-        "classes": [shortened(str(c)) for c in model.classes_.tolist()] if of_classes else None,
-        "range": None if of_classes else list(bounds(target)),
+        "classes": [shortened(str(c)) for c in model.classes_.tolist()] if is_classification else None,
+        "range": None if is_classification else list(bounds(domain.target)),
         "trees": [
             {
                 "depth": tree.depth,
@@ -259,7 +274,7 @@ def explorer(model: Any) -> Element:
 
 
 def _drawn_trees(model: Any) -> list[Tree]:
-    """Return the trees that a page can hold."""
+    """Return the first trees, as many as `MAX_NODES` allows."""
     trees: list[Tree] = []
     n_nodes = 0
     for index in range(model.forest_.n_trees):
@@ -271,16 +286,16 @@ def _drawn_trees(model: Any) -> list[Tree]:
 
 
 def model_card(model: Any) -> Element:
-    """Return what the model is, what it was told, and what it is for."""
+    """Return the model card: what the model is, what was declared public, and what it is meant for."""
     domain, forest, parameters = model.domain_, model.forest_, model.get_params(deep=False)
     declared = not isinstance(model.domain, str)
     depths = sorted(set(forest.depths.tolist()))
     facts = [
         ("predicts", feature_text(domain.target)),
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
-        ("records", f"{_listed_counts(forest.tree_counts.tolist())} (a tree, as released)"),
+        ("records", f"{_join_counts(forest.tree_counts.tolist())} (a tree, as released)"),
         ("features", str(domain.n_features)),
-        *((name, str(parameters[name])) for name in SHOWN_PARAMETERS),
+        *((name, str(parameters[name])) for name in RECORDED),
     ]
     if model.random_state is not None:
         facts.append(("random_state", "set; not shown here"))
@@ -306,33 +321,14 @@ def model_card(model: Any) -> Element:
     )
 
 
-SHOWN_PARAMETERS = (
-    "epsilon",
-    "method",
-    "n_estimators",
-    "max_depth",
-    "max_features",
-    "split_share",
-    "balance",
-    "partition",
-    "accounting",
-)
-CITATION = """@article{consul2021balance,
-  title   = {Balance is key: Private median splits yield high-utility random trees},
-  author  = {Consul, Shorya and Williamson, Sinead A.},
-  journal = {arXiv preprint arXiv:2006.08795},
-  year    = {2021}
-}"""
-
-
 def cite(model: Any) -> Element:
-    """Return how to cite the model's method and the library."""
+    """Return how to cite the method and the library."""
     return _section(
         "cite",
         "How to cite",
         tag(
             "p",
-            f"State the library and its version, diprime {diprime.__version__}, the method “{model.method}”, "
+            f"State the library and its version, diprime {__version__}, the method “{model.method}”, "
             f"ε = {_number(model.privacy_.total)} for adding or removing one record, and what was waived. The method "
             "is that of:",
         ),
@@ -350,9 +346,10 @@ def _section(identifier: str, heading: str, *children: Child) -> Element:
     )
 
 
-def _listed_counts(counts: list[float]) -> str:
-    shown = ", ".join(f"{count:,.0f}" for count in counts[:8])
-    return f"about {shown}{f' and {len(counts) - 8} more' if len(counts) > 8 else ''}"
+def _join_counts(counts: list[float]) -> str:
+    shown = ", ".join(f"{count:,.0f}" for count in counts[:MAX_LISTED_COUNTS])
+    more = len(counts) - MAX_LISTED_COUNTS
+    return f"about {shown}{f' and {more} more' if more > 0 else ''}"
 
 
 def _rounded(value: float) -> float:
@@ -371,15 +368,15 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _certainty(share: float) -> str:
-    """Return a share in percent, in as many digits as tell it from nothing and from all."""
+def _distinct_percent(share: float) -> str:
+    """Return a share in percent with enough digits to distinguish it from 0 % and from 100 %."""
     nines = -math.log10(min(share, 1 - share))
     return f"{100 * share:.{max(1, math.ceil(nines) - 1)}f} %"
 
 
 def _times(epsilon: float) -> str:
-    """Return e^ε, written out where that is readable."""
-    if epsilon > WRITTEN_OUT:
+    """Return e^ε times, as a number where that is readable."""
+    if epsilon > MAX_READABLE_EPSILON:
         return f"e^{_number(epsilon)} times"
     factor = math.exp(epsilon)
-    return f"{factor:,.0f} times" if factor >= 100 else f"{factor:.3g} times"
+    return f"{factor:,.0f} times" if factor >= MIN_WHOLE_FACTOR else f"{factor:.3g} times"

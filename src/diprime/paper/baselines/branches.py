@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain import MISSING, OTHER, Domain
+from diprime.domain.codes import N_CODES
 from diprime.domain.encoding import Rows
 
 READ_TOGETHER = 1 << 14
@@ -44,7 +45,7 @@ class Branches:
     """
 
     def __init__(self, domain: Domain, n_bins: int) -> None:
-        self.table = np.zeros((domain.n_features, 256), dtype=np.uint8)
+        self.table = np.zeros((domain.n_features, N_CODES), dtype=np.uint8)
         bins = np.minimum(domain.n_codes, n_bins)
         self.n_branches: npt.NDArray[np.int64] = np.where(domain.is_categorical, domain.n_codes + 2, bins + 1)
         for table, categorical, n_codes, n in zip(self.table, domain.is_categorical, domain.n_codes, bins, strict=True):

@@ -10,9 +10,19 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from diprime.domain import Domain, Numeric
+from diprime.domain import Domain
 from diprime.domain.encoding import Rows
-from diprime.estimators.base import PrivateEstimator, check_choice, check_integer, sorted_classes, target_layout
+from diprime.estimators.base import PrivateEstimator, sorted_classes
+from diprime.estimators.parameters import (
+    ACCOUNTING,
+    DOMAIN,
+    EPSILON,
+    MAX_ESTIMATORS,
+    N_JOBS,
+    RANDOM_STATE,
+    choice_parameter,
+    integer_parameter,
+)
 from diprime.paper.baselines.branches import Branches
 from diprime.paper.baselines.forest import LEAF, MultiwayForest, Tree
 from diprime.paper.baselines.growth import Records, grow, prune
@@ -24,11 +34,14 @@ from diprime.paper.baselines.recipes import (
     Recipe,
 )
 from diprime.privacy.ledger import Accounting, Ledger
-from diprime.privacy.measures import Epsilon, exact_epsilon
+from diprime.privacy.measures import Epsilon
 from diprime.privacy.randomness import RandomSource
 
-MAX_DEPTH = 20
 MAX_LEAVES = 1 << 20
+N_ESTIMATORS = integer_parameter("n_estimators", 10, low=1, high=MAX_ESTIMATORS)
+MAX_DEPTH = integer_parameter("max_depth", 3, low=0, high=20)
+N_BINS = integer_parameter("n_bins", 5, low=2, high=255)
+PRUNING = choice_parameter("pruning", True, (True, False))
 
 Fitted = TypeVar("Fitted", bound="_Baseline")
 
@@ -54,15 +67,15 @@ class _Baseline(PrivateEstimator):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        domain: Domain | Literal["infer"] | None = None,
+        epsilon: float = EPSILON.default,
+        domain: Domain | Literal["infer"] | None = DOMAIN.default,
         *,
-        n_estimators: int = 10,
-        max_depth: int = 3,
-        n_bins: int = 5,
-        accounting: Accounting = "strict",
-        n_jobs: int | None = None,
-        random_state: Any = None,
+        n_estimators: int = N_ESTIMATORS.default,
+        max_depth: int = MAX_DEPTH.default,
+        n_bins: int = N_BINS.default,
+        accounting: Accounting = ACCOUNTING.default,
+        n_jobs: int | None = N_JOBS.default,
+        random_state: Any = RANDOM_STATE.default,
     ) -> None:
         self.epsilon = epsilon
         self.domain = domain
@@ -76,13 +89,13 @@ class _Baseline(PrivateEstimator):
     # -- parameters ----------------------------------------------------------------------------------------------------
 
     def _check_settings(self, n_features: int) -> Settings:
-        as_published = check_choice("accounting", self.accounting, ("strict", "paper")) == "paper"
+        as_published = ACCOUNTING.check(self.accounting) == "paper"
         return Settings(
-            exact_epsilon(self.epsilon),
+            EPSILON.check(self.epsilon),
             "paper" if as_published and not self._published_is_private else "strict",
-            check_integer("n_estimators", self.n_estimators, 1, 65535),
-            min(check_integer("max_depth", self.max_depth, 0, MAX_DEPTH), n_features),
-            check_integer("n_bins", self.n_bins, 2, 255),
+            N_ESTIMATORS.check(self.n_estimators),
+            min(MAX_DEPTH.check(self.max_depth), n_features),
+            N_BINS.check(self.n_bins),
             as_published,
         )
 
@@ -98,7 +111,7 @@ class _Baseline(PrivateEstimator):
         source: RandomSource,
     ) -> MultiwayForest:
         branches = Branches(domain, settings.n_bins)
-        depth, layout = settings.max_depth, target_layout(domain)
+        depth, layout = settings.max_depth, domain.layout
         max_leaves = int(np.prod(np.sort(branches.n_branches.astype(float))[::-1][:depth]))
         if max_leaves > MAX_LEAVES:
             raise ValueError(
@@ -363,11 +376,8 @@ class DPRandomForestRegressor(RegressorMixin, _Baseline):  # type: ignore[misc]
         return self
 
     def _values(self, tree: Tree, domain: Domain) -> npt.NDArray[np.float64]:
-        target = domain.target
-        assert isinstance(target, Numeric)
-        assert target.low is not None
-        assert target.high is not None
-        return np.asarray(tree.shares @ [[target.low], [target.high]])
+        low, high = domain.output_range
+        return np.asarray(tree.shares @ [[low], [high]])
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the estimated target of each row.
@@ -386,9 +396,7 @@ class DPRandomForestRegressor(RegressorMixin, _Baseline):  # type: ignore[misc]
         means = self.forest_.predict(rows)[:, 0]
         if self.accounting == "paper":
             return means
-        target = self.domain_.target
-        assert isinstance(target, Numeric)
-        return np.clip(means, target.low, target.high, out=means)  # a mean of equal numbers may be rounded
+        return np.clip(means, *self.domain_.output_range, out=means)  # a mean of equal numbers may be rounded
 
 
 class DPDecisionForestClassifier(_BaselineClassifier):
@@ -453,18 +461,18 @@ class DPDecisionForestClassifier(_BaselineClassifier):
 
     _published = PublishedDecisionForest
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
         self,
-        epsilon: float = 1.0,
-        domain: Domain | Literal["infer"] | None = None,
+        epsilon: float = EPSILON.default,
+        domain: Domain | Literal["infer"] | None = DOMAIN.default,
         *,
-        n_estimators: int = 10,
-        max_depth: int = 3,
-        n_bins: int = 5,
-        pruning: bool = True,
-        accounting: Accounting = "strict",
-        n_jobs: int | None = None,
-        random_state: Any = None,
+        n_estimators: int = N_ESTIMATORS.default,
+        max_depth: int = MAX_DEPTH.default,
+        n_bins: int = N_BINS.default,
+        pruning: bool = PRUNING.default,
+        accounting: Accounting = ACCOUNTING.default,
+        n_jobs: int | None = N_JOBS.default,
+        random_state: Any = RANDOM_STATE.default,
     ) -> None:
         super().__init__(
             epsilon,
@@ -479,7 +487,7 @@ class DPDecisionForestClassifier(_BaselineClassifier):
         self.pruning = pruning
 
     def _check_settings(self, n_features: int) -> Settings:
-        check_choice("pruning", self.pruning, (True, False))
+        PRUNING.check(self.pruning)
         return super()._check_settings(n_features)
 
     def _grow(

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain.target_layout import TargetLayout
+from diprime.kernels.constants import ABSENT_COST
 from diprime.paper.baselines.forest import LEAF, Tree
 from diprime.paper.baselines.recipes import MAX_ROWS, Receipts, Recipe, explained
-from diprime.privacy.mechanisms.selection import ABSENT_COST, Costs
+from diprime.privacy.mechanisms.selection import Costs
 from diprime.privacy.randomness import RandomSource
 
 
@@ -52,7 +53,7 @@ class Records:
 
     def squares(self, cells: npt.NDArray[np.int64], n_cells: int) -> npt.NDArray[np.float64]:
         """Return ½·Σ‖t‖² over the records of each cell, with vectors t that sum to one."""
-        if self.layout.units == 1:
+        if self.layout.task == "classification":
             return np.asarray(np.bincount(cells, minlength=n_cells) / 2)
         high = self.target / self.layout.units
         return np.asarray(np.bincount(cells, (high**2 + (1 - high) ** 2) / 2, n_cells))

@@ -40,7 +40,7 @@ def explained(sums: Sums, layout: TargetLayout, units: int) -> npt.NDArray[np.in
     n = np.maximum(sums.sum(axis=1, keepdims=True) // layout.units, 1)
     q, r = np.divmod(sums, n)
     whole, rest = (q * (sums + r)).sum(axis=1), (r * r).sum(axis=1)
-    if layout.units == 1:
+    if layout.task == "classification":
         return np.asarray(units // 2 * whole + units // 2 * rest // n[:, 0])
     return np.asarray((whole + rest // n[:, 0]) // (2 * layout.units**2 // units))
 

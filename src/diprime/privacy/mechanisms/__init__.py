@@ -1,7 +1,7 @@
 """The mechanisms, each with its proof (``*.md``) and its exact distribution (``*_pmf``) beside it.
 
-Nothing here knows about trees. Each mechanism states what it assumes of its input. Everything it releases is paid for
-by a :class:`~diprime.privacy.ledger.Receipt`.
+Each mechanism states what it assumes about its input, and requires a :class:`~diprime.privacy.ledger.Receipt` for what
+it releases.
 
 * :mod:`~diprime.privacy.mechanisms.weights`: the weight of a candidate in a selection.
 * :mod:`~diprime.privacy.mechanisms.selection`: the exponential mechanism and permute-and-flip.

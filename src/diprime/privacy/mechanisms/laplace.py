@@ -1,6 +1,6 @@
 """The discrete Laplace mechanism: integer noise on integer sums.
 
-laplace.md, beside this file, has the proof.
+laplace.md has the proof.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.kernels import sampling
-from diprime.privacy.ledger import Receipt
+from diprime.privacy.ledger import Receipt, check_receipt
 from diprime.privacy.measures import Epsilon
 from diprime.privacy.mechanisms.weights import exp_upper
 from diprime.privacy.randomness import Streams
 
 DISCRETE_LAPLACE = "discrete Laplace"
 
-# The sampler stops at noise of 2^42. Releases are clamped at 2^41 and true values stay below 2^38, so the clamped
-# result is the same as if the sampler had gone on. Clamping a released value is post-processing.
+# The sampler truncates noise at 2^42. Released values are clamped to 2^41 and true values are below 2^38, so the result
+# is the same as without truncation. Clamping is post-processing.
 _SATURATED = 1 << 42
 _MAX_RELEASED = 1 << 41
 _MAX_WHOLES_PRODUCT = 1 << 62
@@ -29,11 +29,13 @@ _MIN_EPSILON_BITS = 40
 
 
 def laplace_scale(epsilon: Fraction, sensitivity: int) -> tuple[int, int]:
-    """Return numerator and denominator of a noise scale at least sensitivity/epsilon, small enough for the sampler.
+    """Return numerator and denominator of a noise scale of at least sensitivity/epsilon that fits the sampler.
 
-    Epsilon is rounded down to 20 significant bits, which costs a millionth of the budget and leaves the guarantee
-    on the safe side.
+    Epsilon is rounded down to 20 significant bits. This adds about a millionth to the noise and never weakens the
+    guarantee.
     """
+    if sensitivity < 1:
+        raise ValueError(f"The sensitivity must be at least 1, got {sensitivity}.")
     if epsilon < Fraction(1, 1 << _MIN_EPSILON_BITS):
         raise ValueError("epsilon is too small: the part of it that pays for noise must be at least 2^-40.")
     rounded = min(epsilon, Fraction((1 << _EPSILON_BITS) - 1))
@@ -56,31 +58,35 @@ def laplace_variance(epsilon: Epsilon, sensitivity: int) -> float:
 def discrete_laplace(
     values: npt.NDArray[np.int64], receipt: Receipt, sensitivity: int, streams: Streams, times: int = 1
 ) -> npt.NDArray[np.int64]:
-    """Release values with discrete Laplace noise of scale sensitivity/epsilon, by the epsilon that was paid.
+    """Release values with discrete Laplace noise of scale sensitivity/epsilon, where epsilon is the receipt's.
 
-    If one record changes the values by at most ``sensitivity`` in L1 norm, the result is epsilon-DP: Pr[x] is
-    proportional to e^(-|x|·epsilon/sensitivity), coordinate by coordinate. The sampler is exact (Canonne, Kamath and
-    Steinke 2020). At epsilon = inf nothing is added.
+    The noise of each value is independent, with Pr[x] proportional to e^(-|x|·epsilon/sensitivity). If one record
+    changes the values by at most ``sensitivity`` in L1 norm, the result is epsilon-DP. The sampler is exact (Canonne,
+    Kamath and Steinke 2020). At epsilon = inf no noise is added.
 
     Parameters
     ----------
     values : array of shape (n, m)
         The true values.
     receipt : Receipt
-        What pays.
+        The receipt of the release, which must be charged for this mechanism.
     sensitivity : int
-        How much one record changes the values, at most, in L1 norm.
+        A bound on how much one record changes the values, in L1 norm.
     streams : array of shape (n, STREAM_WORDS)
         The random bits of each row.
     times : int, default=1
-        How many of the releases that were paid for this is; a record may change the values so many times.
+        The number of paid releases that this call uses up. One record may change the values that many times, each
+        time by at most ``sensitivity``.
 
     Returns
     -------
     released : array of shape (n, m)
-        The values with noise, clamped at 2^41.
+        The noisy values, clamped to 2^41.
     """
+    check_receipt(receipt)
     epsilon = receipt.use(DISCRETE_LAPLACE, times).epsilon
+    if len(streams) != len(values):  # the kernel checks no bounds
+        raise ValueError("There must be one stream for each row of values.")
     if epsilon == math.inf:
         return np.array(values)
     numerator, denominator = laplace_scale(Fraction(epsilon), sensitivity)
@@ -90,7 +96,7 @@ def discrete_laplace(
 
 
 def discrete_laplace_pmf(x: int, epsilon: Fraction, sensitivity: int, bits: int = 120) -> tuple[Fraction, Fraction]:
-    """Return bounds below and above Pr[noise = x], which is not a fraction: (1 - q)/(1 + q)·q^|x|, q = e^(-1/scale)."""
+    """Return lower and upper bounds of Pr[noise = x] = (1 - q)/(1 + q)·q^|x|, q = e^(-1/scale), which is irrational."""
     numerator, denominator = laplace_scale(epsilon, sensitivity)
     above = Fraction(exp_upper(Fraction(denominator, numerator), bits), 1 << bits)
     below = max(above - Fraction(2, 1 << bits), Fraction(0))

@@ -1,51 +1,55 @@
 """Private selection: the exponential mechanism and permute-and-flip, in integers.
 
-selection.md, beside this file, has the proofs. Each mechanism has its exact distribution here (``*_pmf``), in
-fractions, so that a test computes the privacy loss of neighbouring inputs instead of estimating it.
+selection.md has the proofs. The exact distribution of each mechanism (``*_pmf``) is a list of fractions, from which
+tests compute the privacy loss of neighbouring inputs instead of estimating it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Literal, NoReturn, final, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from diprime.kernels import sampling
-from diprime.privacy.ledger import Receipt, UnpaidReleaseError
+from diprime.kernels.constants import ABSENT_COST
+from diprime.privacy.ledger import Receipt, UnpaidReleaseError, check_receipt
 from diprime.privacy.mechanisms.weights import Weights, weight_table
 from diprime.privacy.randomness import Streams
 
 Rule = Literal["exponential mechanism", "permute-and-flip"]
 Costs = npt.NDArray[np.int64]
 
-ABSENT_COST = 1 << 62  # the cost of a slot that holds no candidate
+_MAX_SUM_OF_WEIGHTS = 1 << 63
 
 
+@final
 class Selection:
-    """Selections that were paid for: one from each of several sets of candidates, over disjoint records.
+    """Private selection of one candidate from each of several sets of candidates.
 
-    If adding one record changes every cost of its set by an amount in an interval of length ``cost_range``, all picks
-    together cost what the receipt says. Every set is picked from once.
+    Prefer :meth:`calibrated`, which derives the weights from the receipt. The constructor takes any weights: that they
+    cost no more than the receipt's charge is the caller's claim. Each set can be picked from only once.
 
     Parameters
     ----------
     receipt : Receipt
-        What pays. Its charge names the mechanism.
+        The receipt of the selections. Its charge names the mechanism.
     table : array
         The weight of a candidate whose cost is k above the least.
     streams : array of shape (n_sets, STREAM_WORDS)
         The random bits of each set.
     times : int, default=1
-        How many of the releases that were paid for these selections are: how many sets one record can be part of.
+        The number of paid releases that the selections use up: the number of sets whose costs one record can change.
     """
 
     def __init__(self, receipt: Receipt, table: Weights, streams: Streams, times: int = 1) -> None:
+        check_receipt(receipt)
         rule = receipt.charge.mechanism
         if rule not in get_args(Rule):
-            raise UnpaidReleaseError(f"{receipt.charge.what} were charged as released by {rule}, not by a selection.")
+            raise UnpaidReleaseError(f"{receipt.charge.what}: charged for {rule}, but released by a selection.")
         receipt.use(rule, times)
         self._set_up(rule, table, streams)
 
@@ -53,27 +57,50 @@ class Selection:
         self._rule = rule
         self._streams = streams
         self._picked = np.zeros(len(streams), dtype=np.bool_)
-        self.table = table
+        self._lock = threading.Lock()
+        self._table = table
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("Selection cannot be subclassed: a subclass could skip the payment.")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A selection cannot be copied or pickled: a copy would pick from the same sets again.")
+
+    @property
+    def table(self) -> Weights:
+        """The weight of a candidate whose cost is k above the least."""
+        return self._table
 
     @classmethod
     def calibrated(
         cls, receipt: Receipt, streams: Streams, *, cost_range: int, n_candidates: int, times: int = 1
     ) -> Selection:
-        """Return selections whose weights follow from what was paid: e^(-epsilon/cost_range) for each unit of cost."""
+        """Return selections whose weights fall by e^(-epsilon/cost_range) for each unit of cost.
+
+        Epsilon is the receipt's. If adding one record changes all costs of a set by amounts in an interval of length
+        ``cost_range``, and changes the costs of at most ``times`` sets, all picks together cost ``times``·epsilon.
+        """
+        check_receipt(receipt)
         return cls(receipt, weight_table(receipt.charge.epsilon, cost_range, n_candidates), streams, times)
 
     @classmethod
     def uniform(cls, streams: Streams, n_candidates: int) -> Selection:
-        """Return selections in which all candidates weigh the same: they look at no cost, so nobody pays for them."""
+        """Return selections in which all candidates have the same weight: they ignore all costs, and so are free."""
         selection = cls.__new__(cls)
         selection._set_up("exponential mechanism", weight_table(Fraction(0), 1, n_candidates), streams)
         return selection
 
-    def take_streams(self, sets: npt.NDArray[np.int64]) -> Streams:
-        """Return the random bits of some sets, for one pick from each; refuse a second one."""
-        if self._picked[sets].any():
-            raise UnpaidReleaseError("A selection that was paid for once is to be made twice.")
-        self._picked[sets] = True
+    def take_streams(self, sets: npt.NDArray[np.int64], rule: Rule) -> Streams:
+        """Return the random bits of some sets, for one pick from each by ``rule``; refuse a second pick."""
+        if rule != self._rule:
+            raise UnpaidReleaseError(f"A selection was charged for {self._rule}, but made by {rule}.")
+        # A mask or a negative index would name a set twice without np.unique noticing.
+        if sets.ndim != 1 or sets.dtype.kind not in "iu" or (sets < 0).any():
+            raise ValueError("The sets must be a one-dimensional array of indices, none of them negative.")
+        with self._lock:
+            if self._picked[sets].any() or len(np.unique(sets)) < len(sets):
+                raise UnpaidReleaseError("A set of candidates that was paid for once is picked from twice.")
+            self._picked[sets] = True
         return self._streams[sets]
 
     def pick(
@@ -84,26 +111,29 @@ class Selection:
         Parameters
         ----------
         sets : array of shape (n,)
-            The places of the sets among those of the selection.
+            The indices of the sets.
         costs : array of shape (n, n_slots)
-            The costs of their candidates. Slots of cost ``ABSENT_COST`` hold none; which ones must not depend on
-            private data.
+            The costs of their candidates. A slot of cost ``ABSENT_COST`` has no candidate; which slots these are must
+            not depend on private data.
         mirrored : array of shape (n, n_blocks), optional
-            Where it is set, the second half of a block of slots has the costs of the first and need not be written.
+            Where nonzero, the second half of a block of slots has the same costs as the first half, and its own entries
+            are ignored.
 
         Returns
         -------
         picks : array of shape (n,)
-            The slots picked; -1 where a row holds no candidate.
+            The slots that were picked; -1 where a set has no candidate.
         """
-        streams = self.take_streams(sets)
+        self._check_shapes(sets, costs, mirrored)
         picks = np.empty(len(costs), dtype=np.int64)
         if self._rule == "exponential mechanism":
+            streams = self.take_streams(sets, "exponential mechanism")
             if mirrored is None:
                 mirrored = np.zeros((len(costs), 1), dtype=np.uint8)
             sums = np.empty(mirrored.shape[1], dtype=np.uint64)
             sampling.exponential(costs, mirrored, self.table, streams, sums, picks)
         else:
+            streams = self.take_streams(sets, "permute-and-flip")
             if mirrored is not None:
                 half = costs.shape[1] // mirrored.shape[1] // 2
                 blocks = costs.reshape(*mirrored.shape, 2 * half)
@@ -111,6 +141,13 @@ class Selection:
             order = np.empty(costs.shape[1], dtype=np.int64)
             sampling.permute_and_flip(costs, self.table, streams, order, picks)
         return picks
+
+    def _check_shapes(self, sets: npt.NDArray[np.int64], costs: Costs, mirrored: npt.NDArray[np.uint8] | None) -> None:
+        """Check what the kernels rely on: they read past the end of short arrays, and sums of weights wrap around."""
+        if len(costs) != len(sets) or (mirrored is not None and len(mirrored) != len(sets)):
+            raise ValueError("There must be one row of costs for each set.")
+        if costs.shape[1] * int(self._table[0]) >= _MAX_SUM_OF_WEIGHTS:
+            raise ValueError("There are more candidates than the weights were made for.")
 
 
 def _weights(costs: Sequence[int], table: Weights) -> list[int]:
@@ -132,7 +169,7 @@ def permute_and_flip_pmf(costs: Sequence[int], table: Weights) -> list[Fraction]
     biases = [Fraction(w, int(table[0])) for w in _weights(costs, table)]
 
     def win(candidate: int) -> Fraction:
-        polynomial = [Fraction(1)]  # of Π (1 - t·p(s)) over the others, by powers of t
+        polynomial = [Fraction(1)]  # coefficients in t of the product of 1 - t·p(s) over the other candidates s
         for other, bias in enumerate(biases):
             if other != candidate:
                 shifted = [Fraction(0), *(-bias * c for c in polynomial)]

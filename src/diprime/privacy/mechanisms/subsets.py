@@ -1,7 +1,7 @@
-"""Private choice of a balanced split of categories, out of all the splits there are.
+"""Private selection of a balanced split of categories from all possible splits.
 
-The candidates are too many to list, so that :class:`~diprime.privacy.mechanisms.selection.Selection` cannot weigh them
-one by one. Their costs depend on few numbers, by which they are counted and drawn, exactly. selection.md has the proof.
+There are too many candidates to list. But the cost of a split depends only on the number of records on its right side,
+so splits are counted and drawn by that number, exactly. selection.md has the proof.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from diprime.privacy.randomness import big_integer_below
 
 
 class _SplitCounts:
-    """How many splits of categories have how many records on their right side.
+    """The number of splits of categories by the number of records on their right side.
 
-    The recursion of the knapsack problem counts them: ``ways[j]`` packs, ``size`` bytes each, how many subsets of the
-    first j categories hold 0, 1, 2, … records.
+    They are counted by the recursion of the knapsack problem. ``ways[j]`` is one integer that packs the numbers of
+    subsets of the first j categories with 0, 1, 2, … records, in ``size`` bytes each.
     """
 
     def __init__(self, counts: Sequence[int]) -> None:
         self.counts = counts
         self.total = sum(counts)
-        self.size = (len(counts) + 8) // 8  # bytes that hold any number of subsets
+        self.size = (len(counts) + 8) // 8  # enough bytes for the number of all subsets
         self.ways = [1]
         for count in counts:
             self.ways.append(self.ways[-1] + (self.ways[-1] << (8 * self.size * count)))
         self._packed = self.ways[-1].to_bytes(self.size * (self.total + 1), "little")
 
     def with_records(self, records: int) -> int:
-        """Return the number of splits with so many records on the right; the empty and the full set are no splits."""
+        """Return the number of splits with ``records`` on the right; the empty and the full set are no splits."""
         subsets = int.from_bytes(self._packed[self.size * records : self.size * (records + 1)], "little")
         return subsets - (records == 0) - (records == self.total)
 
     def right_sides(self, cost: int) -> list[int]:
-        """Return the numbers of records on the right that have this cost."""
+        """Return the numbers of records on the right for which a split has this cost."""
         return [(self.total + cost) // 2, (self.total - cost) // 2] if cost else [self.total // 2]
 
     def of_cost(self, cost: int) -> int:
@@ -46,7 +46,7 @@ class _SplitCounts:
         return sum(self.with_records(records) for records in self.right_sides(cost))
 
     def split(self, cost: int, index: int) -> list[bool]:
-        """Return one of the splits of this cost, by its place among them: whether each category is on the right."""
+        """Return split number ``index`` of those with this cost, as whether each category is on the right."""
         records = self.right_sides(cost)[0]
         if index >= self.with_records(records):
             index -= self.with_records(records)
@@ -71,9 +71,9 @@ def subset_median(selection: Selection, place: int, counts: Sequence[int]) -> li
     Parameters
     ----------
     selection : Selection
-        What pays, and weighs costs.
+        The selection, whose receipt must be charged for the exponential mechanism.
     place : int
-        The set of candidates, among those of the selection, that these splits are.
+        The index of the set that the splits are the candidates of.
     counts : sequence of int
         The number of records of each category.
 
@@ -82,12 +82,12 @@ def subset_median(selection: Selection, place: int, counts: Sequence[int]) -> li
     right : list of bool
         Whether each category is on the right.
     """
-    (stream,) = selection.take_streams(np.array([place]))
+    (stream,) = selection.take_streams(np.array([place]), "exponential mechanism")
     table = selection.table
     splits = _SplitCounts(counts)
     total = splits.total
-    # Costs have the parity of the total. Those from the table's end on weigh the same: they are told apart only when
-    # one of them is drawn.
+    # Costs have the parity of the total. Costs past the end of the table have the same weight, so they are counted as
+    # one, and listed only if one of them is drawn.
     least = next(cost for cost in range(total % 2, total + 1, 2) if splits.of_cost(cost))
     inner = range(least, min(total + 1, least + len(table) - 1), 2)
     numbers = [splits.of_cost(cost) for cost in inner]

@@ -1,6 +1,6 @@
 """Integer weight tables: the weight of a candidate in a selection, by its cost.
 
-weights.md, beside this file, has the proof of what selections rely on.
+weights.md has the proof of the inequality that selections rely on.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _FACTOR_BITS = 60
 
 
 def exp_upper(x: Fraction, bits: int = _FACTOR_BITS) -> int:
-    """Return an integer at least 2^bits·e^(-x), and less than two above it, for x > 0."""
+    """Return an integer that is at least 2^bits·e^(-x) and exceeds it by less than two, for x > 0."""
     with localcontext(Context(prec=60, rounding=ROUND_FLOOR)) as context:
         exponent = Decimal(x.numerator) / Decimal(x.denominator)
-        # decimal's exp is correctly rounded: the next number up is an upper bound.
+        # Decimal.exp is correctly rounded, so the next larger number is an upper bound.
         bound = (-exponent).exp().next_plus()
         context.rounding = ROUND_CEILING
         return int((bound * Decimal(2**bits)).to_integral_value(ROUND_CEILING))
@@ -37,10 +37,10 @@ def exp_upper(x: Fraction, bits: int = _FACTOR_BITS) -> int:
 def weight_table(epsilon: Epsilon, cost_range: int, n_candidates: int) -> Weights:
     """Return W with W[0] a power of two and W[k+1] = max(1, ceil(W[k]·e^(-epsilon/cost_range))), rounded up throughout.
 
-    Hence e^(-j·epsilon/cost_range) <= W[k+j]/W[k] <= 1 for all k and j, which is all that the proofs of privacy use.
-    The last entry stands for all that follow, so the inequality also holds past the end, wherever the table is cut.
-    W[0] is small enough for the weights of all candidates to add up below 2^63. At epsilon = inf only the least cost
-    has weight; at epsilon = 0 all costs weigh the same.
+    Hence e^(-j·epsilon/cost_range) <= W[k+j]/W[k] <= 1 for all k and j, which is all that the privacy proofs use. The
+    last entry also applies to all larger costs, so the inequality holds past the end, wherever the table is cut. W[0]
+    is small enough for the weights of all candidates to add up to less than 2^63. At epsilon = inf only the least cost
+    has a positive weight; at epsilon = 0 all weights are equal.
 
     Examples
     --------

@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain import Domain
-from diprime.domain.codes import MISSING, N_CODES, OTHER
 from diprime.kernels import scoring
+from diprime.kernels.constants import ABSENT_COST, MASK_BYTES, MISSING, N_CODES, OTHER
 from diprime.model.masks import Masks, threshold_mask
 from diprime.model.regions import Regions
-from diprime.privacy.mechanisms.selection import ABSENT_COST
 from diprime.privacy.randomness import RandomSource
 from diprime.training.splitting.cost import Cost
 from diprime.training.splitting.histograms import NodeHistograms
@@ -140,10 +139,8 @@ class Candidates:
             regions = self.regions
             low, high, missing = (a[nodes, features] for a in (regions.low, regions.high, regions.missing))
             rows = histograms.rows(nodes)
-            counts, sums = np.empty(N_CODES, dtype=np.int64), np.empty((3, N_CODES))
-            scoring.numeric_costs(
-                rule, view, rows, features, low, high, missing, numeric, counts, sums, mirrored, costs
-            )
+            scratch = np.empty((4, N_CODES))
+            scoring.numeric_costs(rule, view, rows, features, low, high, missing, numeric, scratch, mirrored, costs)
         categorical = np.flatnonzero(kind == 1)
         if len(categorical) and categories:
             nodes, features = self.nodes[begin + categorical], self.features[begin + categorical]
@@ -156,7 +153,7 @@ class Candidates:
     def masks(self, pairs: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> Masks:
         """Return the masks of some slots, each given by its pair and its place in the row."""
         features = self.features[pairs]
-        masks = np.zeros((len(pairs), 32), dtype=np.uint8)
+        masks = np.zeros((len(pairs), MASK_BYTES), dtype=np.uint8)
         numeric, categorical = self.kind[pairs] == 0, self.kind[pairs] == 1
         missing_right, threshold = np.divmod(slots[numeric], self.half)
         masks[numeric] = threshold_mask(threshold, missing_right > 0)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diprime.domain.codes import N_CODES
 from diprime.domain.target_layout import Bins, TargetLayout
 from diprime.kernels import scoring
+from diprime.kernels.constants import N_CODES
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime._util.threads import Threads
+from diprime.kernels.constants import MASK_BYTES
 from diprime.model.masks import Features, Masks
 from diprime.model.regions import Regions
 from diprime.privacy.ledger import Charge, Receipt
@@ -35,7 +36,7 @@ class Level(ABC):
     def __init__(self, candidates: Candidates, n_nodes: int) -> None:
         self.candidates = candidates
         self.features: Features = np.zeros(n_nodes, dtype=np.int32)
-        self.masks: Masks = np.zeros((n_nodes, 32), dtype=np.uint8)
+        self.masks: Masks = np.zeros((n_nodes, MASK_BYTES), dtype=np.uint8)
 
     def choose(self, histograms: NodeHistograms, begin: int, end: int, threads: Threads) -> None:
         """Choose the splits of the nodes from ``begin`` to ``end`` by their histograms."""

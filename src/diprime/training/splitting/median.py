@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain import Domain
-from diprime.domain.codes import N_CODES
 from diprime.kernels import scoring
+from diprime.kernels.constants import ABSENT_COST, MASK_BYTES, N_CODES
 from diprime.model.masks import Masks
 from diprime.model.regions import Regions
 from diprime.privacy.ledger import Charge, Receipt
 from diprime.privacy.measures import Epsilon, PureEpsilon
-from diprime.privacy.mechanisms.selection import ABSENT_COST, Rule, Selection
+from diprime.privacy.mechanisms.selection import Rule, Selection
 from diprime.privacy.mechanisms.subsets import subset_median
 from diprime.privacy.randomness import RandomSource, permutation
 from diprime.training.policy import AccountingPolicy
@@ -160,7 +160,7 @@ class _MedianLevel(Level):
         """Draw a median for each pair of node and feature; return which pairs have one, and the masks."""
         all_subsets = self.splitter.rule == "exponential mechanism"
         found = np.zeros(end - begin, dtype=np.bool_)
-        masks = np.zeros((end - begin, 32), dtype=np.uint8)
+        masks = np.zeros((end - begin, MASK_BYTES), dtype=np.uint8)
         costs, mirrored = self.candidates.costs(histograms, begin, end, MEDIAN_COST, categories=not all_subsets)
         categorical = self.candidates.kind[begin:end] == 1
         listed = np.flatnonzero(~categorical) if all_subsets else np.arange(end - begin)

@@ -1,0 +1,56 @@
+"""Reading fitted estimators from model files."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
+from diprime.estimators.parameters import read_parameters
+from diprime.model.files import ModelFileError, load_content
+
+
+def load(path: str | os.PathLike[str]) -> DiPriMeClassifier | DiPriMeRegressor:
+    """Load a fitted model from a file written by its `save` method.
+
+    Loading never runs code from the file, whatever it contains. A file that is incomplete, damaged or inconsistent
+    raises a `ModelFileError`. A consistent file may still have a false ledger: only its author knows.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    model : DiPriMeClassifier or DiPriMeRegressor
+        The fitted model. Its predictions equal those of the saved model bit for bit.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from diprime import DiPriMeRegressor, Domain, Numeric, load
+    >>> x = np.linspace(0, 10, 500)[:, None]
+    >>> model = DiPriMeRegressor(1.0, Domain({"x": Numeric(0, 10)}, target=Numeric(0, 10))).fit(x, x[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/line.diprime")
+    ...     copy = load(f"{folder}/line.diprime")
+    >>> np.array_equal(copy.predict(x), model.predict(x))
+    True
+    """
+    content = load_content(path)
+    estimator = DiPriMeClassifier if content.task == "classification" else DiPriMeRegressor
+    try:
+        model = estimator(
+            domain="infer" if content.domain_inferred else content.domain, **read_parameters(content.parameters)
+        )
+        model._check_settings(content.domain.n_features)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ModelFileError(f"{path} is not a sound model: its parameters cannot be read: {error}") from None
+    model._set_fitted(content.domain, content.ledger, content.forest)
+    model.n_features_in_ = content.domain.n_features
+    if content.columns_named:
+        model.feature_names_in_ = np.array(content.domain.names, dtype=object)
+    return model

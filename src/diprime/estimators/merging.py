@@ -1,0 +1,62 @@
+"""Merging models that were fitted on disjoint populations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
+from diprime.model.forest import Forest
+from diprime.privacy.ledger import Ledger
+
+
+def merge(models: Sequence[Any]) -> Any:
+    """Merge the forests of models that were fitted on disjoint populations.
+
+    Parameters
+    ----------
+    models : sequence of fitted estimators
+        Either classifiers or regressors, with equal domains. No person may be in the data of two of them.
+
+    Returns
+    -------
+    merged : DiPriMeClassifier or DiPriMeRegressor
+        A model with the trees of all models, each weighted by its released number of records. Its epsilon is the
+        largest of theirs, because each record is in the data of one model only. Its parameters are those of the model
+        with that epsilon.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from diprime import DiPriMeRegressor, Domain, Numeric, merge
+    >>> x = np.linspace(0, 10, 500)[:, None]
+    >>> domain = Domain({"x": Numeric(0, 10)}, target=Numeric(0, 10))
+    >>> north = DiPriMeRegressor(1.0, domain).fit(x[:200], x[:200, 0])
+    >>> south = DiPriMeRegressor(2.0, domain).fit(x[200:], x[200:, 0])
+    >>> merged = merge([north, south])
+    >>> merged.privacy_.total
+    Fraction(2, 1)
+    """
+    estimators = (DiPriMeClassifier, DiPriMeRegressor)
+    if isinstance(models, estimators):
+        raise TypeError("models is a single model; give a list, merge([north, south]).")
+    models = list(models)
+    if not models:
+        raise ValueError("There is nothing to merge: give at least one fitted model.")
+    for model in models:
+        if not isinstance(model, estimators):
+            raise TypeError(f"Only DiPriMe estimators can be merged, got {type(model).__name__}.")
+        check_is_fitted(model)
+        if type(model) is not type(models[0]):
+            raise ValueError("A classifier and a regressor cannot be merged.")
+        if model.domain_ != models[0].domain_:
+            raise ValueError("Models of different domains cannot be merged: fit both with the same Domain.")
+    first = max(models, key=lambda model: model.privacy_.total)
+    merged = type(first)(**first.get_params(deep=False))
+    fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}
+    vars(merged).update(fitted)
+    merged.forest_ = Forest.merge([m.forest_ for m in models])
+    merged.privacy_ = Ledger.merge([m.privacy_ for m in models])
+    return merged

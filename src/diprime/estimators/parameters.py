@@ -1,0 +1,303 @@
+"""The parameters of the estimators: one table that constructors, checks, model files and reports read.
+
+To add a parameter, define it here, put it into `PARAMETERS`, and give it to the constructor, its docstring and
+`Settings`. Model files that lack it then get its default.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Generic, Literal, TypeVar, get_args
+
+import numpy as np
+
+from diprime._util.threads import resolve_n_jobs
+from diprime._util.version import __version__
+from diprime.domain import Domain, Task
+from diprime.domain.features import short
+from diprime.model.forest import Forest
+from diprime.privacy.ledger import Accounting
+from diprime.privacy.measures import Epsilon, epsilon_from_text, exact_epsilon, exact_text
+from diprime.privacy.randomness import RandomSource
+from diprime.training import defaults
+from diprime.training.settings import Method
+
+MAX_ESTIMATORS = 65535  # trees are numbered in 16 bits
+MAX_BALANCE = 1000
+ONE_FEATURE_METHODS = ("diprime", "random")
+
+MaxFeatures = int | float | Literal["auto", "sqrt", "log2"] | None
+Value = TypeVar("Value")
+Setting = TypeVar("Setting")
+
+
+@dataclass(frozen=True)
+class Parameter(Generic[Value, Setting]):
+    """A parameter of an estimator.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the constructor.
+    default : Value
+        Its default in the constructor, and in model files that lack it.
+    check : callable
+        Takes a value and returns the setting that a fit uses, or raises a `ValueError` or `TypeError` whose message
+        names the parameter.
+    recorded : bool
+        Whether model files hold the parameter and reports show it.
+
+    Examples
+    --------
+    >>> n_bins = integer_parameter("n_bins", 5, low=2, high=255)
+    >>> n_bins.check(7)
+    7
+    >>> n_bins.check(1)
+    Traceback (most recent call last):
+    ValueError: n_bins must be an integer from 2 to 255, got 1.
+    """
+
+    name: str
+    default: Value
+    check: Callable[[Any], Setting]
+    recorded: bool = True
+
+
+# -- kinds of parameters ----------------------------------------------------------------------------------------------
+
+
+def choice_parameter(name: str, default: Value, choices: Sequence[Value]) -> Parameter[Value, Value]:
+    """Return a parameter that is one of some choices, type included: 1 is not True."""
+
+    def check(value: Any) -> Value:
+        if isinstance(value, np.generic):  # a grid search over an array passes NumPy's types
+            value = value.item()
+        for choice in choices:
+            if type(value) is type(choice) and value == choice:
+                return choice
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+
+    return Parameter(name, default, check)
+
+
+def integer_parameter(name: str, default: int, *, low: int, high: int) -> Parameter[int, int]:
+    """Return a parameter that is an integer from low to high."""
+
+    def check(value: Any) -> int:
+        if not _is_integer_from(value, low, high):
+            raise ValueError(f"{name} must be an integer from {low} to {high}, got {value!r}.")
+        return int(value)
+
+    return Parameter(name, default, check)
+
+
+def auto_integer_parameter(name: str, *, low: int, high: int) -> Parameter[int | Literal["auto"], int | None]:
+    """Return a parameter that is an integer from low to high or ``"auto"``, for which the setting is None."""
+
+    def check(value: Any) -> int | None:
+        if _is_auto(value):
+            return None
+        if not _is_integer_from(value, low, high):
+            raise ValueError(f'{name} must be "auto" or an integer from {low} to {high}, got {value!r}.')
+        return int(value)
+
+    return Parameter(name, "auto", check)
+
+
+def auto_number_parameter(
+    name: str, *, low: int, high: int, includes_ends: bool
+) -> Parameter[float | Literal["auto"], Fraction | None]:
+    """Return a parameter that is a number from low to high or ``"auto"``, for which the setting is None.
+
+    The setting is the fraction that the digits of the number say, as for epsilon.
+    """
+
+    def check(value: Any) -> Fraction | None:
+        if _is_auto(value):
+            return None
+        inside = _is_real(value) and low <= float(value) <= high
+        if not inside or (not includes_ends and value in (low, high)):
+            between = f"from {low} to {high}" if includes_ends else f"strictly between {low} and {high}"
+            raise ValueError(f'{name} must be "auto" or a number {between}, got {value!r}.')
+        return value if isinstance(value, Fraction) else Fraction(repr(float(value)))
+
+    return Parameter(name, "auto", check)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_integer_from(value: Any, low: int, high: int) -> bool:
+    return _is_integer(value) and low <= int(value) <= high
+
+
+# -- domain and max_features ------------------------------------------------------------------------------------------
+
+
+def _check_domain(value: Any) -> Domain | Literal["infer"]:
+    if isinstance(value, str) and value == "infer":
+        return "infer"
+    if not isinstance(value, Domain):
+        raise TypeError(
+            f"domain must be a Domain or 'infer', got a {type(value).__name__}; "
+            "write Domain({'age': Numeric(17, 90), …}, target=…)."
+        )
+    return value
+
+
+def _check_max_features(value: Any) -> MaxFeatures:
+    """Return a value that `count_features` understands."""
+    if (
+        value is None
+        or (isinstance(value, str) and value in ("auto", "sqrt", "log2"))
+        or (_is_integer(value) and value >= 1)
+        or (_is_real(value) and not _is_integer(value) and 0 < value <= 1)
+    ):
+        return value  # type: ignore[no-any-return]
+    raise ValueError(
+        'max_features must be "auto", "sqrt", "log2", None, an integer from 1 or a fraction of the features '
+        f"in (0, 1], got {value!r}."
+    )
+
+
+def count_features(max_features: MaxFeatures, method: Method, n_features: int, *, task: Task, same_rows: bool) -> int:
+    """Return the number of features that a split is chosen from.
+
+    Parameters
+    ----------
+    max_features : int, float, "sqrt", "log2", None or "auto"
+        The checked parameter.
+    method : str
+        How splits are chosen.
+    n_features : int
+        The number of features of the domain.
+    task : {"classification", "regression"}
+        What is learnt.
+    same_rows : bool
+        Whether all trees learn from the same rows, without noise that makes them differ.
+
+    Returns
+    -------
+    n : int
+        From 1 to ``n_features``; 1 for a method that draws one feature at random.
+    """
+    if max_features is None:
+        n = n_features
+    elif max_features == "auto":
+        n = defaults.max_features(method, n_features, classification=task == "classification", same_rows=same_rows)
+    elif isinstance(max_features, str):
+        n = max(1, int(math.sqrt(n_features) if max_features == "sqrt" else math.log2(n_features)))
+    elif isinstance(max_features, numbers.Integral):
+        n = int(max_features)
+    else:
+        n = max(1, int(max_features * n_features))
+    if n > n_features:
+        raise ValueError(f"max_features is {n}, but there are only {n_features} features.")
+    if n > 1 and method in ONE_FEATURE_METHODS:
+        raise ValueError(f'max_features must be 1 for method="{method}", which draws a feature at random.')
+    return n
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+EPSILON: Parameter[float, Epsilon] = Parameter("epsilon", 1.0, exact_epsilon)
+# Model files and reports hold the domain of the fit, which is more than the parameter says if that is "infer".
+DOMAIN: Parameter[Domain | Literal["infer"] | None, Domain | Literal["infer"]] = Parameter(
+    "domain", None, _check_domain, recorded=False
+)
+METHOD: Parameter[Method, Method] = choice_parameter("method", "joint", get_args(Method))
+N_ESTIMATORS = auto_integer_parameter("n_estimators", low=1, high=MAX_ESTIMATORS)
+MAX_DEPTH = auto_integer_parameter("max_depth", low=1, high=Forest.MAX_DEPTH)
+MAX_FEATURES: Parameter[MaxFeatures, MaxFeatures] = Parameter("max_features", "auto", _check_max_features)
+SPLIT_SHARE = auto_number_parameter("split_share", low=0, high=1, includes_ends=False)
+BALANCE = auto_number_parameter("balance", low=0, high=MAX_BALANCE, includes_ends=True)
+PARTITION = choice_parameter("partition", True, (True, False))
+ACCOUNTING: Parameter[Accounting, Accounting] = choice_parameter("accounting", "strict", get_args(Accounting))
+# The number of threads suits one machine, not the model: the next one may have other cores.
+N_JOBS: Parameter[int | None, int] = Parameter("n_jobs", None, resolve_n_jobs, recorded=False)
+# Whoever knows the seed can subtract the noise from the model. The ledger tells that there was one.
+RANDOM_STATE: Parameter[Any, RandomSource] = Parameter("random_state", None, RandomSource, recorded=False)
+# A progress bar is for the person who watches the fit.
+VERBOSE: Parameter[int, bool] = Parameter("verbose", 0, bool, recorded=False)
+
+PARAMETERS: tuple[Parameter[Any, Any], ...] = (
+    EPSILON,
+    DOMAIN,
+    METHOD,
+    N_ESTIMATORS,
+    MAX_DEPTH,
+    MAX_FEATURES,
+    SPLIT_SHARE,
+    BALANCE,
+    PARTITION,
+    ACCOUNTING,
+    N_JOBS,
+    RANDOM_STATE,
+    VERBOSE,
+)
+"""The parameters of `DiPriMeClassifier` and `DiPriMeRegressor`, in the order of their constructor."""
+RECORDED: Mapping[str, Parameter[Any, Any]] = {
+    parameter.name: parameter for parameter in PARAMETERS if parameter.recorded
+}
+"""Those of them that model files hold and reports show, by name."""
+
+
+# -- model files ------------------------------------------------------------------------------------------------------
+
+
+def record_parameters(estimator: Any) -> dict[str, Any]:
+    """Return the recorded parameters of an estimator, which have been checked, as plain data for JSON."""
+    return {name: _plain(name, getattr(estimator, name)) for name in RECORDED}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name == EPSILON.name:
+        return exact_text(exact_epsilon(value))
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def read_parameters(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the constructor's arguments for what `record_parameters` of this or an older version has written.
+
+    Parameters
+    ----------
+    record : dict
+        Plain data from a model file. A missing parameter gets its default: the file is older than the parameter.
+        Epsilon has always been there, and no default can stand for it.
+
+    Returns
+    -------
+    arguments : dict
+        One for each recorded parameter. Their values have yet to be checked.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is unknown. A newer version has written the file, and only that version knows what it means.
+    """
+    unknown = sorted(record.keys() - RECORDED.keys())
+    if unknown:
+        raise ValueError(f"diprime {__version__} does not know {short(unknown[0])}; a newer version may.")
+    if EPSILON.name not in record:
+        raise ValueError(f"{EPSILON.name} is missing.")
+    exact = epsilon_from_text(record[EPSILON.name], EPSILON.name)
+    as_float = float(exact)
+    epsilon = as_float if exact_epsilon(as_float) == exact else exact
+    return {name: record.get(name, parameter.default) for name, parameter in RECORDED.items()} | {"epsilon": epsilon}

@@ -1,0 +1,24 @@
+"""Data, domains and models that the tests of commands share."""
+
+import pytest
+
+from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
+from tests.cli.running import ok
+
+REGRESSION_DOMAIN = PEOPLE_DOMAIN.split("[features.savings]")[0] + (
+    '[target]\nname = "savings"\nkind = "numeric"\nlow = 0\nhigh = 100000\n'
+)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """Return a folder with data, two domains and two fitted models."""
+    folder = tmp_path_factory.mktemp("cli")
+    people = synthetic_people(3000, 1)
+    people.write_csv(folder / "people.csv")
+    people.write_parquet(folder / "people.parquet")
+    (folder / "domain.toml").write_text(PEOPLE_DOMAIN)
+    (folder / "regression.toml").write_text(REGRESSION_DOMAIN)
+    for name, domain in (("model", "domain"), ("regression", "regression")):
+        ok("fit", folder / "people.csv", "-d", folder / f"{domain}.toml", "-e", 1, "-o", folder / f"{name}.diprime")
+    return folder

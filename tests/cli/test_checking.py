@@ -1,0 +1,73 @@
+"""The values of a table that lie outside its domain are counted."""
+
+from datetime import date
+
+import polars as pl
+import pytest
+
+from diprime.cli.checking import ColumnCheck, check
+from diprime.cli.data_files import DataFile
+from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
+from diprime.domain import Categorical, Domain, Numeric
+
+PEOPLE = Domain.from_toml(PEOPLE_DOMAIN)
+AGE, SEX = Numeric(0, 255), Categorical(["F", "M"])
+
+
+def checked(path, domain, target):
+    return check(DataFile(path), domain, target, lambda share: None)
+
+
+def test_every_kind_of_value_is_counted(tmp_path):
+    (tmp_path / "d.csv").write_text(
+        "id,age,hours,education,sector,savings,income\n"
+        "1,14,40,none,private,1,up to 50k\n2,101,x,phd,,2,rich\n3,50,NA,doctor,public,-1,\n"
+    )
+    assert checked(tmp_path / "d.csv", PEOPLE, "income") == (
+        3,
+        {
+            "age": ColumnCheck(below=1, above=1),
+            "hours": ColumnCheck(unreadable=1, missing=1),
+            "education": ColumnCheck(unlisted=1),
+            "sector": ColumnCheck(missing=1),
+            "savings": ColumnCheck(below=1),
+            "income": ColumnCheck(unlisted=1, missing=1),
+        },
+    )
+
+
+def test_nan_is_missing_and_not_above(tmp_path):
+    pl.DataFrame({"age": [1.0, float("nan"), None, 300.0], "sex": ["F"] * 4}).write_parquet(tmp_path / "d")
+    _, checks = checked(tmp_path / "d", Domain({"age": AGE}, SEX), "sex")
+    assert checks["age"] == ColumnCheck(above=1, missing=2)
+
+
+def test_edges_without_a_range_have_nothing_outside(tmp_path):
+    pl.DataFrame({"age": [-1e300, 1e300], "sex": ["F", "F"]}).write_parquet(tmp_path / "d")
+    _, checks = checked(tmp_path / "d", Domain({"age": Numeric(edges=[18, 65])}, SEX), "sex")
+    assert checks["age"] == ColumnCheck()
+
+
+def test_counts_of_batches_are_added_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("diprime.cli.data_files.PARQUET_ROWS", 7)
+    people = synthetic_people(300, 1)
+    people.write_parquet(tmp_path / "d")
+    n_rows, checks = checked(tmp_path / "d", PEOPLE, "income")
+    assert n_rows == 300
+    assert checks["savings"].missing == people["savings"].null_count() > 0
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Categorical])
+def test_text_in_parquet_is_read_as_in_csv(tmp_path, dtype):
+    columns = {"age": ["1", " 7 ", "NA", None, "secret"], "sex": [" M", "x", "?", "F", "F"]}
+    pl.DataFrame(columns, schema=dict.fromkeys(columns, dtype)).write_parquet(tmp_path / "d")
+    _, checks = checked(tmp_path / "d", Domain({"age": AGE}, SEX), "sex")
+    assert checks["age"] == ColumnCheck(missing=2, unreadable=1)
+    assert checks["sex"] == ColumnCheck(unlisted=1, missing=1)
+
+
+@pytest.mark.parametrize("values", [[[1]], [date(2026, 1, 1)], [b"1"]])
+def test_dtypes_that_a_fit_refuses_are_refused(tmp_path, values):
+    pl.DataFrame({"age": values}).write_parquet(tmp_path / "d")
+    with pytest.raises(TypeError, match=r"'age' .*dtype"):
+        checked(tmp_path / "d", Domain({"age": AGE}, AGE), "age")

@@ -1,0 +1,24 @@
+"""The synthetic people of the demonstration fit its domain."""
+
+import numpy as np
+
+from diprime.cli.demo_data import MISSING_SHARE, PEOPLE_DOMAIN, synthetic_people
+from diprime.domain import MISSING, OTHER, Domain
+
+DOMAIN = Domain.from_toml(PEOPLE_DOMAIN)
+
+
+def test_people_are_inside_the_domain():
+    people = synthetic_people(5000, 1)
+    codes = DOMAIN.encode(people.select(DOMAIN.names))
+    assert not (codes[:, DOMAIN.is_categorical] == OTHER).any()
+    missing = dict(zip(DOMAIN.names, (codes == MISSING).mean(axis=0), strict=True))
+    assert 0 < missing.pop("savings") < 2 * MISSING_SHARE
+    assert not any(missing.values())
+    shares = np.bincount(DOMAIN.encode_target(people[DOMAIN.target_name])) / len(people)
+    assert shares.min() > 0.1
+
+
+def test_people_depend_on_the_seed_alone():
+    assert synthetic_people(100, 1).equals(synthetic_people(100, 1))
+    assert not synthetic_people(100, 1).equals(synthetic_people(100, 2))

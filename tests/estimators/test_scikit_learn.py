@@ -1,0 +1,101 @@
+"""The estimators under scikit-learn's own checks and in its tools."""
+
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, VotingClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+
+from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain
+from tests.estimators.domains import ABC, NUMBER, YES_NO
+from tests.small_data import ESTIMATORS, TASKS, assert_same_forest, fit, make
+
+not_private = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+
+
+# -- scikit-learn's checks --------------------------------------------------------------------------------------------
+
+# The checks of accuracy fit 200 and 300 rows, which say next to nothing at epsilon = 1; at 1000 all must pass.
+NEEDS_MORE_ROWS = {"check_classifiers_train", "check_regressors_train", "check_regressors_int"}
+
+
+@not_private
+@parametrize_with_checks([estimator(1000, "infer", random_state=0) for estimator in ESTIMATORS.values()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@not_private
+@pytest.mark.parametrize("estimator", ESTIMATORS.values())
+def test_scikit_learn_checks_with_default_parameters(estimator):
+    results = check_estimator(estimator(domain="infer", random_state=0), on_fail=None, on_skip=None)
+    failed = {result["check_name"] for result in results if result["status"] == "failed"}
+    assert failed <= NEEDS_MORE_ROWS
+    assert len(results) > 45
+
+
+# -- scikit-learn's tools ---------------------------------------------------------------------------------------------
+
+
+@not_private
+def test_pipelines_searches_and_cross_validation(X, y):
+    model = DiPriMeClassifier(20, YES_NO, random_state=0)
+    pipeline = make_pipeline(StandardScaler(), DiPriMeClassifier(20, "infer", random_state=0)).fit(X, y)
+    assert pipeline.score(X, y) > 0.85
+    with pytest.raises(ValueError, match="does not take sample_weight"):
+        pipeline.fit(X, y, diprimeclassifier__sample_weight=np.ones(len(y)))
+    assert cross_val_score(model, X, y, cv=3).mean() > 0.85
+    grid = {"max_depth": [1, 3], "epsilon": np.array([0.01, 50]), "partition": np.array([True, False])}
+    search = GridSearchCV(model, {**grid, "method": np.array(["joint", "random"])}, cv=3).fit(X, y)
+    assert search.best_params_["epsilon"] == 50
+    assert search.best_params_["method"] == "joint"
+    assert search.score(X, y) > 0.9
+    numbers = GridSearchCV(DiPriMeRegressor(50, NUMBER, random_state=0), {"max_depth": [1, 4]}, cv=3).fit(X, X[:, 1])
+    assert numbers.best_params_ == {"max_depth": 4}
+    assert numbers.best_score_ > 0.8
+
+
+@not_private
+def test_ensembles_that_would_weigh_rows_do_without(X, y):
+    y = (y == "yes").astype(int)  # they number the classes, so the domain has to list numbers
+    model = DiPriMeClassifier(50, Domain(ABC, Categorical([0, 1])), random_state=0)
+    assert BaggingClassifier(model, 3, random_state=0).fit(X, y).score(X, y) > 0.85
+    assert (
+        VotingClassifier([("a", model), ("b", RandomForestClassifier(5))], voting="soft").fit(X, y).score(X, y) > 0.85
+    )
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_saved_models_predict_the_same(task, tmp_path):
+    rows, target = make(task, 500)
+    model = fit(task, rows, target)
+    joblib.dump(model, tmp_path / "model")
+    copies = [pickle.loads(pickle.dumps(model, protocol)) for protocol in (2, pickle.HIGHEST_PROTOCOL)]
+    copies += [joblib.load(tmp_path / "model"), joblib.load(tmp_path / "model", mmap_mode="r")]
+    for copy in copies:
+        assert_same_forest(copy, model)
+        assert np.array_equal(copy.predict(rows), model.predict(rows))
+        assert np.array_equal(copy.apply(rows), model.apply(rows))
+        assert copy.privacy_ == model.privacy_
+        assert copy.domain_ == model.domain_
+
+
+def test_data_that_may_not_be_written_to_are_read(X, y, tmp_path):
+    frozen, target = X.copy(), X[:, 0].copy()
+    frozen.flags.writeable = target.flags.writeable = False
+    DiPriMeRegressor(domain=NUMBER).fit(frozen, target).predict(frozen)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    DiPriMeClassifier(domain=YES_NO).fit(mapped, y).predict(mapped)
+
+
+def test_a_fit_changes_neither_its_rows_nor_its_parameters(X, y):
+    before, parameters = X.copy(), DiPriMeClassifier(domain=YES_NO).get_params()
+    model = DiPriMeClassifier(domain=YES_NO).fit(X, y)
+    assert np.array_equal(X, before)
+    assert model.get_params() == parameters

@@ -1,0 +1,121 @@
+"""Measures: an epsilon is the fraction that its digits say, and adds up exactly."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime.privacy.measures import PureEpsilon, epsilon_from_text, exact_epsilon, exact_text, share_of
+
+positive = st.fractions(min_value=Fraction(1, 10**6), max_value=100)
+
+
+@pytest.mark.parametrize(
+    ("given_epsilon", "expected"),
+    [
+        (0.1, Fraction(1, 10)),
+        (0.3, Fraction(3, 10)),
+        (1e-9, Fraction(1, 10**9)),
+        (1e22, Fraction(10**22)),
+        (3, Fraction(3)),
+        (2.5, Fraction(5, 2)),
+        (Fraction(1, 3), Fraction(1, 3)),
+        (Fraction(10**40, 3), Fraction(10**40, 3)),
+        (Decimal("0.1"), Fraction(1, 10)),
+        (np.float64(0.1), Fraction(1, 10)),
+        (np.int64(4), Fraction(4)),
+        (5e-324, Fraction("5e-324")),
+        pytest.param(10**400, Fraction(10**400), id="10^400"),
+    ],
+)
+def test_epsilon_is_the_fraction_that_its_digits_say(given_epsilon, expected):
+    exact = exact_epsilon(given_epsilon)
+    assert exact == expected
+    assert isinstance(exact, Fraction)
+
+
+@given(st.floats(min_value=0, exclude_min=True, allow_infinity=False, allow_nan=False))
+@settings(deadline=None)
+def test_epsilon_reads_back_as_the_same_float(epsilon):
+    assert float(exact_epsilon(epsilon)) == epsilon
+
+
+@pytest.mark.parametrize("infinite", [math.inf, np.inf, np.float32("inf"), Decimal("Infinity")])
+def test_infinity_means_no_privacy(infinite):
+    assert exact_epsilon(infinite) == math.inf
+    assert not isinstance(exact_epsilon(infinite), Fraction)
+
+
+@pytest.mark.parametrize(
+    "bad", [0, 0.0, -0.0, -1, -math.inf, math.nan, Fraction(0), Fraction(-1, 2), np.float64("nan"), Decimal("NaN")]
+)
+def test_an_epsilon_that_is_not_positive_is_refused(bad):
+    with pytest.raises(ValueError, match="epsilon must be a positive number"):
+        exact_epsilon(bad)
+
+
+@pytest.mark.parametrize("bad", [True, False, np.True_, "1", b"1", None, [1.0], {}, 1j, object()])
+def test_an_epsilon_that_is_no_number_is_refused(bad):
+    with pytest.raises(TypeError, match="epsilon must be a positive number"):
+        exact_epsilon(bad)
+
+
+@given(positive, st.fractions(0, 1))
+@settings(deadline=None)
+def test_shares_are_exact(epsilon, share):
+    assert share_of(epsilon, share) + share_of(epsilon, 1 - share) == epsilon
+
+
+def test_shares_of_infinity():
+    assert share_of(math.inf, Fraction(1, 3)) == math.inf
+    assert share_of(math.inf, Fraction(0)) == 0
+
+
+# Pure epsilon --------------------------------------------------------------------------------------------------------
+
+
+@given(positive, st.integers(0, 100))
+@settings(deadline=None)
+def test_the_epsilons_of_releases_add_up(epsilon, n):
+    assert PureEpsilon(epsilon).times(n) == sum([epsilon] * n)
+
+
+def test_releases_without_noise_cost_infinity_and_no_release_costs_nothing():
+    assert PureEpsilon(math.inf).times(3) == math.inf
+    for epsilon in (Fraction(0), Fraction(1), math.inf):
+        assert PureEpsilon(epsilon).times(0) == 0
+
+
+@pytest.mark.parametrize("given_epsilon", [1, 0, 0.1, Fraction(1, 3), math.inf, Decimal("0.1"), np.float64(0.1)])
+def test_a_cost_is_a_fraction_or_infinity_whatever_it_is_made_from(given_epsilon):
+    epsilon = PureEpsilon(given_epsilon).epsilon
+    assert isinstance(epsilon, Fraction) or epsilon == math.inf
+    assert float(epsilon) == float(given_epsilon)
+    assert epsilon_from_text(exact_text(epsilon), "it") == epsilon
+
+
+@pytest.mark.parametrize("bad", [-1, Fraction(-1, 2), -math.inf, math.nan, Decimal("NaN")])
+def test_a_cost_that_no_budget_could_refuse_is_an_error(bad):
+    """A negative cost would give budget back; a comparison with NaN is never true."""
+    with pytest.raises(ValueError, match="positive"):
+        PureEpsilon(bad)
+
+
+def test_a_cost_does_not_change():
+    with pytest.raises(AttributeError):
+        PureEpsilon(Fraction(1)).epsilon = Fraction(0)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 3), Fraction(10**40, 7), math.inf])
+def test_epsilon_comes_back_from_text_as_it_was(epsilon):
+    assert epsilon_from_text(exact_text(epsilon), "it") == epsilon
+
+
+@pytest.mark.parametrize("bad", ["", "-1", "1/0", "1e999999999", "0.1", " 1", "1/-2", "nan", "infinity", "1" * 1001])
+def test_text_that_is_no_fraction_is_refused(bad):
+    with pytest.raises(ValueError, match="it is not a fraction"):
+        epsilon_from_text(bad, "it")

@@ -1,0 +1,124 @@
+"""A release that is not paid for does not type-check, and the places that could avoid payment are few and known."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import diprime
+
+SOURCES = Path(diprime.__file__).parent
+
+# Lines that end in "# unpaid" are wrong, and no others are.
+SNIPPETS = """
+from fractions import Fraction
+
+import numpy as np
+
+from diprime.privacy.ledger import Charge, Ledger, Receipt
+from diprime.privacy.measures import PureEpsilon
+from diprime.privacy.mechanisms.laplace import discrete_laplace
+from diprime.privacy.mechanisms.selection import Costs, Selection
+from diprime.privacy.mechanisms.subsets import subset_median
+from diprime.privacy.mechanisms.weights import Weights
+from diprime.privacy.randomness import Streams
+
+EPSILON = Fraction(1)
+CHARGE = Charge("sums", "discrete Laplace", "L1 sensitivity 1", PureEpsilon(EPSILON))
+
+
+def paid(ledger: Ledger, costs: Costs, streams: Streams, table: Weights) -> None:
+    receipt = ledger.pay(CHARGE)
+    discrete_laplace(costs, receipt, 1, streams)
+    discrete_laplace(costs, receipt, 1, streams, times=2)
+    Selection(receipt, table, streams).pick(np.arange(3), costs)
+    selection = Selection.calibrated(receipt, streams, cost_range=2, n_candidates=3)
+    subset_median(selection, 0, [1, 2])
+    Selection.uniform(streams, 3).pick(np.arange(3), costs)
+
+
+def noise(costs: Costs, streams: Streams) -> None:
+    discrete_laplace(costs, EPSILON, 1, streams)  # unpaid
+    discrete_laplace(costs, 1.0, 1, streams)  # unpaid
+    discrete_laplace(costs, None, 1, streams)  # unpaid
+    discrete_laplace(costs, CHARGE, 1, streams)  # unpaid
+    discrete_laplace(costs, sensitivity=1, streams=streams)  # unpaid
+
+
+def selections(streams: Streams, table: Weights, ledger: Ledger) -> None:
+    Selection(EPSILON, table, streams)  # unpaid
+    Selection(None, table, streams)  # unpaid
+    Selection(CHARGE, table, streams)  # unpaid
+    Selection(ledger, table, streams)  # unpaid
+    Selection(table, streams)  # unpaid
+    Selection(table=table, streams=streams)  # unpaid
+    Selection.calibrated(EPSILON, streams, cost_range=2, n_candidates=3)  # unpaid
+    Selection.calibrated(streams=streams, cost_range=2, n_candidates=3)  # unpaid
+    Selection.uniform(streams, 3).table = table  # unpaid
+    subset_median(EPSILON, 0, [1, 2])  # unpaid
+
+
+def receipts(receipt: Receipt) -> None:
+    Receipt(CHARGE)  # unpaid
+    receipt.unused = 7  # unpaid
+    receipt.charge = CHARGE  # unpaid
+
+
+class Free(Receipt):  # unpaid
+    pass
+
+
+class FreeSelection(Selection):  # unpaid
+    pass
+"""
+
+
+def test_a_release_that_is_not_paid_for_does_not_type_check(tmp_path, monkeypatch):
+    api = pytest.importorskip("mypy.api")
+    root = SOURCES.parents[1]
+    if not (root / "pyproject.toml").exists():
+        pytest.skip("the sources and their settings are not here")
+    monkeypatch.chdir(root)  # the project's settings, and its cache
+    file = tmp_path / "releases.py"
+    file.write_text(SNIPPETS)
+    report, errors, _ = api.run(["--strict", "--no-error-summary", str(file)])
+    assert errors == ""
+    found = {int(line) for line in re.findall(r"releases\.py:(\d+): error:", report)}
+    expected = {i for i, line in enumerate(SNIPPETS.splitlines(), 1) if line.endswith("# unpaid")}
+    assert found == expected, report
+
+
+def users_of(*names):
+    """Return the modules that call something by one of these names, such as Ledger or Selection.uniform."""
+    found = set()
+    for path in SOURCES.rglob("*.py"):
+        calls = [
+            node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
+        ]
+        if any(ast.unparse(call) == name or ast.unparse(call).endswith(f".{name}") for call in calls for name in names):
+            found.add(path.relative_to(SOURCES).as_posix())
+    return found
+
+
+def test_one_place_opens_ledgers():
+    """A ledger of one's own pays for anything: only the estimators open one, and it is the one that they show."""
+    assert users_of("Ledger") == {"estimators/base.py"}
+
+
+def test_only_published_recipes_weigh_costs_otherwise_than_was_paid():
+    """Elsewhere, weights follow from the receipt: there is no table that could be of another epsilon."""
+    assert users_of("Selection") == {"paper/baselines/recipes.py"}
+
+
+def test_free_selections_and_receipts_are_made_where_they_are_known_to_be_harmless():
+    assert users_of("Selection.uniform") == {"training/splitting/median.py"}
+    assert users_of("Receipt") == {"privacy/ledger.py"}
+
+
+def test_noise_is_drawn_by_the_mechanisms_alone():
+    """The samplers of the kernels know nothing of receipts: what calls them asks for one, or never sees data."""
+    samplers = ("sampling.exponential", "sampling.permute_and_flip", "sampling.draw_laplace")
+    assert users_of(*samplers) == {"privacy/mechanisms/laplace.py", "privacy/mechanisms/selection.py"}
+    assert users_of("take_streams") == {"privacy/mechanisms/selection.py", "privacy/mechanisms/subsets.py"}
+    assert users_of("big_integer_below") == {"privacy/mechanisms/subsets.py"}
