@@ -4,13 +4,12 @@ The search is tested first: each leak is planted in a copy of a fitted model, an
 """
 
 import copy
+import gc
 import pickle
-import pickletools
 import re
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from functools import partial
-from types import FunctionType, MappingProxyType, MethodType
 
 import joblib
 import numpy as np
@@ -19,104 +18,21 @@ import pytest
 import diprime
 import diprime.estimators.base
 from diprime import Charge, Domain, Forest, Ledger, merge
+from diprime.baselines import DPRandomForestClassifier, DPRandomForestRegressor
+from diprime.domain.target_layout import TargetLayout
+from diprime.engines.local import LocalEngine
+from diprime.privacy.ledger import Receipt
+from diprime.privacy.measures import PureEpsilon
+from diprime.privacy.mechanisms.selection import Selection
 from diprime.privacy.randomness import RandomSource
 from diprime.training import defaults
+from diprime.training.splitting.levels import Level
+from tests.candidate_splits import engine_of
+from tests.guarantees.leaks import Secrets, leaks, things
+from tests.paid import receipt
 from tests.small_data import DOMAINS, METHODS, TASKS, fit, make
 
 N = 7919  # a prime that no public number of these fits comes near
-
-
-@dataclass
-class Secrets:
-    """What must not be found: numbers, rows, and the key of the noise."""
-
-    numbers: dict[str, float]
-    n_rows: set[int]
-    key: bytes
-    true_counts: np.ndarray  # of the leaves of a single tree that saw all rows
-
-
-def things(value, path="model", above=()):
-    """Yield every object that can be reached, with the way to it; functions hold what they close over."""
-    yield path, value
-    if id(value) in above:  # a method leads back to its object
-        return
-    above = (*above, id(value))
-    if isinstance(value, (dict, MappingProxyType)):
-        for key, item in value.items():
-            yield from things(key, f"{path}[key {key!r}]", above)
-            yield from things(item, f"{path}[{key!r}]", above)
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        for i, item in enumerate(value):
-            yield from things(item, f"{path}[{i}]", above)
-    elif isinstance(value, MethodType):
-        yield from things(value.__self__, f"{path}.__self__", above)
-        yield from things(value.__func__, f"{path}.__func__", above)
-    elif isinstance(value, FunctionType):
-        held = [cell.cell_contents for cell in value.__closure__ or ()]
-        held += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-        yield from things(held, f"{path}()", above)
-    elif isinstance(value, np.ndarray) and value.dtype == object:
-        yield from things(value.tolist(), path, above)
-    elif not isinstance(value, (np.ndarray, np.generic, str, bytes, int, float, Fraction, type, type(None))):
-        attributes = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else {}
-        for name, item in (attributes | getattr(value, "__dict__", {})).items():
-            yield from things(item, f"{path}.{name}", above)
-
-
-def leaks(model, secrets):
-    """Return the places where a model holds a secret."""
-    found = []
-
-    def look(path, numbers):
-        numbers = np.asarray(numbers)
-        for name, secret in secrets.numbers.items():
-            by_chance = "class" in name and path.endswith("forest_.counts")  # a leaf may be as large as a class
-            if np.any(numbers == secret) and not by_chance:
-                found.append(f"{path}: {name}")
-        if numbers.shape and secrets.n_rows & set(numbers.shape):
-            found.append(f"{path}: one entry for each row")
-
-    def look_at_text(path, text):
-        for name, secret in secrets.numbers.items():
-            whole = str(int(secret)) if float(secret).is_integer() else repr(float(secret))[:10]
-            if re.search(rf"(?<![\d.]){re.escape(whole)}", text):
-                found.append(f"{path}: {name} in text")
-
-    for path, thing in things(model):
-        if isinstance(thing, (RandomSource, np.random.RandomState, np.random.Generator)):
-            found.append(f"{path}: a source of random numbers")
-        if callable(thing) and not isinstance(thing, (type, FunctionType, MethodType)):
-            found.append(f"{path}: something to call, which may hold anything")
-        if isinstance(thing, str):
-            look_at_text(path, thing)
-        elif isinstance(thing, bytes):
-            found.append(f"{path}: bytes")
-        elif isinstance(thing, np.ndarray) and thing.dtype.kind in "biuf":
-            look(path, thing)
-            if secrets.key in thing.tobytes():
-                found.append(f"{path}: the key")
-            if thing.size == secrets.true_counts.size and path.endswith("counts"):
-                exact = np.mean(thing.ravel() == secrets.true_counts)
-                if exact > 0.6:  # noise is zero now and then
-                    found.append(f"{path}: {exact:.0%} of the leaf counts are exact")
-        elif isinstance(thing, (int, float, np.number)) and not isinstance(thing, bool):
-            look(path, thing)
-        elif isinstance(thing, Fraction):
-            look(path, [thing.numerator, thing.denominator])
-        if isinstance(thing, (list, tuple)) and len(thing) in secrets.n_rows:
-            found.append(f"{path}: one entry for each row")
-    for name, text in (("repr", repr(model)), ("ledger", str(model.privacy_)), ("json", model.privacy_.to_json())):
-        look_at_text(name, text)
-    pickled = pickle.dumps(model)
-    if secrets.key in pickled:
-        found.append("pickle: the key")
-    for opcode, argument, _ in pickletools.genops(pickled):
-        if isinstance(argument, (int, float)) and opcode.name not in ("FRAME", "BINGET", "LONG_BINGET"):
-            look(f"pickle {opcode.name}", argument)
-        elif isinstance(argument, str) and not opcode.name.startswith(("SHORT_BINBYTES", "BINBYTES", "BINSTRING")):
-            look_at_text(f"pickle {opcode.name}", argument)
-    return found
 
 
 def fit_and_know(task, monkeypatch, **parameters):
@@ -151,7 +67,7 @@ def fit_and_know(task, monkeypatch, **parameters):
 @pytest.mark.parametrize("method", METHODS)
 def test_no_secret_is_found_on_a_fitted_model(task, method, monkeypatch):
     model, secrets, X = fit_and_know(task, monkeypatch, method=method)
-    has_windows = any(charge.what.startswith("target windows of level") for charge in model.privacy_.charges)
+    has_windows = any(charge.kind == "target windows" for charge in model.privacy_.charges)
     assert has_windows == (method == "joint" and task == "regression"), "or the search is not of all kinds of fits"
     assert leaks(model, secrets) == []
     model.predict(X[:100])
@@ -183,7 +99,7 @@ LEAKS = {
     "it in the domain": lambda m, s, X: vars(m.domain_).update(n=N),
     "it in text": lambda m, s, X: m.privacy_.waive(f"{N} rows were used."),
     "it in a fraction": lambda m, s, X: setattr(m, "share_", Fraction(1, N)),
-    "it in a charge": lambda m, s, X: m.privacy_.charges.append(Charge("rows", f"1/{N}", "", Fraction(1))),
+    "it in a charge": lambda m, s, X: m.privacy_.charges.append(Charge("rows", f"1/{N}", "", PureEpsilon(Fraction(1)))),
     "the rows used": lambda m, s, X: setattr(m, "used_", min(s.n_rows)),
     "the row numbers": lambda m, s, X: setattr(m, "rows_", np.arange(N)),
     "the row numbers in a list": lambda m, s, X: setattr(m, "rows_", list(range(N))),
@@ -191,14 +107,22 @@ LEAKS = {
     "the least value": lambda m, s, X: setattr(m, "low_", float(np.nanmin(X[:, 0]))),
     "the most of all columns": lambda m, s, X: setattr(m, "high_", np.nanmax(X, axis=0)),
     "an observed range in text": lambda m, s, X: m.privacy_.waive(f"from {np.nanmin(X[:, 0])} on"),
-    "a source": lambda m, s, X: setattr(m, "source_", copy.copy(RandomStateHolder())),
+    "a generator": lambda m, s, X: setattr(m, "source_", Holder(np.random.default_rng(0))),
+    "a source": lambda m, s, X: setattr(m, "source_", RandomSource()),
+    "a source in slots": lambda m, s, X: setattr(m, "source_", SlotHolder(RandomSource())),
+    "a receipt": lambda m, s, X: setattr(m, "receipt_", receipt("discrete Laplace")),
+    "a receipt in the ledger": lambda m, s, X: vars(m.privacy_).update(receipts=[receipt("discrete Laplace")]),
+    "a selection": lambda m, s, X: setattr(m, "selection_", Selection.uniform(RandomSource().streams(1), 2)),
+    "an engine": lambda m, s, X: setattr(m, "engine_", small_engine()),
+    "an engine that a method leads to": lambda m, s, X: vars(m.domain_).update(find=small_engine().target_counts),
     "the key as bytes": lambda m, s, X: setattr(m, "key_", s.key),
     "the key as words": lambda m, s, X: setattr(m, "key_", np.frombuffer(s.key, dtype="<u4")),
     "a stream": lambda m, s, X: setattr(m, "stream_", np.frombuffer(b"expand 32-byte k" + s.key, dtype="<u4")),
+    "bytes to look into": lambda m, s, X: setattr(m, "key_", memoryview(s.key)),
     "exact leaf counts": lambda m, s, X: replaced_forest(m, counts=s.true_counts.astype(float)),
     "something to call": lambda m, s, X: setattr(m, "callback_", partial(print, 1)),
     "a function that closes over it": lambda m, s, X: vars(m.domain_).update(find=closing_over(X)),
-    "a method of an object that has it": lambda m, s, X: vars(m.domain_).update(find=RowHolder(X).look),
+    "a method of an object that has it": lambda m, s, X: vars(m.domain_).update(find=Holder(X).look),
 }
 
 
@@ -206,17 +130,23 @@ def closing_over(rows):
     return lambda: rows
 
 
-class RowHolder:
-    def __init__(self, rows):
-        self.rows = rows
+class Holder:
+    def __init__(self, held):
+        self.held = held
 
     def look(self):
-        return self.rows
+        return self.held
 
 
-class RandomStateHolder:
-    def __init__(self):
-        self.generator = np.random.default_rng(0)
+class SlotHolder:
+    __slots__ = ("held",)
+
+    def __init__(self, held):
+        self.held = held
+
+
+def small_engine():
+    return engine_of(np.zeros((3, 1), dtype=np.uint8), np.zeros(3, dtype=np.int32), TargetLayout.of_classes(2))
 
 
 @pytest.mark.parametrize("leak", LEAKS)
@@ -226,6 +156,14 @@ def test_the_search_finds_what_is_planted(leak, monkeypatch):
     planted = copy.deepcopy(model)
     LEAKS[leak](planted, secrets, X)
     assert leaks(planted, secrets) != []
+
+
+@pytest.mark.parametrize("leak", [leak for leak in LEAKS if re.match("an? (source|receipt|selection|engine)", leak)])
+def test_what_belongs_to_a_fit_is_found_by_its_type(leak, monkeypatch):
+    model, secrets, X = fit_and_know("classification", monkeypatch)
+    planted = copy.deepcopy(model)
+    LEAKS[leak](planted, secrets, X)
+    assert any("belongs to a fit" in place for place in leaks(planted, secrets))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -245,10 +183,10 @@ def test_a_fitted_model_holds_these_attributes_and_no_others(task):
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
-def test_two_data_sets_leave_traces_in_the_forest_s_numbers_alone(task, method, partition, monkeypatch):
-    """Everything else, shapes and types included, is the same whatever the rows are and however many.
+def test_two_data_sets_differ_in_the_numbers_of_the_forest_alone(task, method, partition, monkeypatch):
+    """Everything else, shapes and types included, is the same whatever the rows are and however many there are.
 
-    That is, for the same released counts: they decide about the levels with windows, which the ledger tells.
+    The released counts are held fixed: they decide which levels have windows, and the ledger shows that.
     """
     monkeypatch.setattr(defaults, "window_levels", lambda *_: [2])
     a, b = (
@@ -274,6 +212,45 @@ def test_leaf_counts_are_noisy_unless_epsilon_is_infinite(task):
         model = fit(task, X, y, epsilon=epsilon, n_estimators=1, max_depth=5)
         truth = np.bincount(model.apply(X)[:, 0], minlength=32)
         assert np.array_equal(model.forest_.counts, truth) == exact
+
+
+OF_A_FIT = (Receipt, Selection, LocalEngine, Level, RandomSource)
+
+
+def alive():
+    """Return all objects of fits that anything still holds."""
+    gc.collect()
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), OF_A_FIT)]
+
+
+def types_since(before):
+    """Return the types of such objects that were not there before."""
+    known = {id(thing) for thing in before}
+    return {type(thing) for thing in alive() if id(thing) not in known}
+
+
+def fit_all(task):
+    """Fit every kind of model; return them, so that what they hold stays."""
+    X, y = make(task, 300)
+    models = [fit(task, X, y, method=method, partition=p) for method in METHODS for p in (True, False)]
+    baseline = DPRandomForestRegressor if task == "regression" else DPRandomForestClassifier
+    return [*models, baseline(domain=DOMAINS[task]).fit(X, y)]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_nothing_that_could_release_more_outlives_a_fit(task):
+    """Not on the model, and not in a module, a cache or a closure either."""
+    before = alive()
+    models = fit_all(task)
+    assert types_since(before) == set()
+    assert models
+
+
+def test_what_outlives_a_fit_is_found():
+    before = alive()
+    kept = [receipt("discrete Laplace"), small_engine(), Selection.uniform(RandomSource().streams(1), 2)]
+    assert types_since(before) == {Receipt, LocalEngine, Selection}
+    assert kept
 
 
 def test_a_random_source_cannot_be_saved_by_accident():

@@ -1,37 +1,36 @@
 """Neighbouring data with the same released numbers: models are equal to the bit, and the numbers cost what was charged.
 
-Every release goes through three functions. Here they are replaced: on one data set they draw, on its neighbour they say
-what was drawn before. Whatever else a fit makes of its records shows as a difference between the two models, and the
-exact loss of all that was drawn must stay below the total of the ledger.
+On one data set the mechanisms draw; on its neighbour they answer what was drawn before. Whatever else a fit makes of
+its records shows as a difference between the two models. The exact loss of everything that was drawn must stay below
+the total of the ledger, and the loss of the releases of each charge below what that charge costs.
 """
 
 import itertools
 import math
 import pickle
+from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Numeric, leaves, splitters
-from diprime import growth as forest_growth
-from diprime.baselines import (
-    DPDecisionForestClassifier,
-    DPRandomForestClassifier,
-    DPRandomForestRegressor,
-    growth,
-    recipes,
-)
+from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Numeric
+from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.domain.target_layout import TargetLayout, Windows
-from diprime.privacy.mechanisms.laplace import discrete_laplace, laplace_scale
-from diprime.privacy.mechanisms.selection import ABSENT_COST, _weights, permute_and_flip_pmf, select
-from diprime.privacy.mechanisms.subsets import subset_median, subset_median_pmf
-from diprime.training import counts as overview
-from diprime.training import defaults, windows
-from diprime.training import train as training
+from diprime.engines.assignment import IndependentAssignment
+from diprime.kernels.constants import ABSENT_COST
+from diprime.privacy.mechanisms import selection
+from diprime.privacy.mechanisms.laplace import DISCRETE_LAPLACE, laplace_scale
+from diprime.privacy.mechanisms.selection import _weights, permute_and_flip_pmf
+from diprime.privacy.mechanisms.subsets import subset_median_pmf
+from diprime.privacy.mechanisms.weights import weight_table
+from diprime.training import defaults, grow, train
+from tests.paid import receipt
+from tests.spies import Noise, Pick, Releases
 
 contributions = TargetLayout.contributions
+pytestmark = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 
 TARGETS = {"binary": list("pq"), "classes": list("pqrs"), "number": [0.0, 3.0, 7.7, 11.0]}
 FEATURES = {"x": Numeric(edges=[1, 2]), "letter": Categorical(["a", "b"]), "y": Numeric(edges=[0, 5])}
@@ -44,51 +43,60 @@ BASELINES = {
 }
 
 
-class Transcript:
-    """Stands in for the mechanisms: draws and keeps what was drawn, or repeats an earlier transcript."""
+# -- transcripts -------------------------------------------------------------------------------------------------------
+
+
+def charge_of(event):
+    """Return what paid for a release; None where nobody did."""
+    return event.charge if isinstance(event, Noise) else event.paid.charge
+
+
+def public_part(event):
+    """Return what a mechanism was called with, except the private numbers that it protects."""
+    kind, charge = type(event), charge_of(event)
+    if isinstance(event, Noise):
+        return kind, charge, event.times, event.sensitivity, event.values.shape
+    of_weights = (event.paid.rule, event.paid.times, event.paid.table.tobytes())
+    if isinstance(event, Pick):
+        absent = event.costs == ABSENT_COST
+        return kind, charge, *of_weights, event.sets.tolist(), event.costs.shape, absent.tobytes()
+    return kind, charge, *of_weights, event.place, len(event.counts)
+
+
+class Transcript(Releases):
+    """Every release of a fit: drawn, or the same as in an earlier transcript."""
 
     def __init__(self, monkeypatch, earlier=None):
-        self.releases = []
-        self.earlier = None if earlier is None else iter(earlier.releases)
-        for module in (splitters, windows, growth):
-            monkeypatch.setattr(module, "select", self.select)
-        for module in (overview, leaves, recipes):
-            monkeypatch.setattr(module, "discrete_laplace", self.discrete_laplace)
-        monkeypatch.setattr(splitters, "subset_median", self.subset_median)
-        self.looks = []
-        self.earlier_looks = None if earlier is None else iter(earlier.looks)
+        super().__init__(monkeypatch)
+        self.earlier = None if earlier is None else iter(earlier.events)
+        self.seen_windows = []
+        self.earlier_windows = None if earlier is None else iter(earlier.seen_windows)
         monkeypatch.setattr(TargetLayout, "contributions", lambda *arguments: self.contributions(*arguments))
 
-    def released(self, draw, made_for, private):
-        """Return a draw, or the earlier one of a mechanism that was made for the same."""
-        if self.earlier is not None:
-            draw, made_for_earlier, _ = next(self.earlier)
-            assert made_for == made_for_earlier, "what a mechanism is made for follows from what was released"
-        self.releases.append((draw, made_for, private))
-        return draw.copy()
-
-    def select(self, rule, costs, table, streams, twice=None):
-        if twice is not None:
-            blocks = costs.reshape(*twice.shape, -1)
-            half = blocks.shape[2] // 2
-            blocks[twice > 0, half:] = blocks[twice > 0, :half]
-        made_for = (rule, costs.shape, (costs == ABSENT_COST).tobytes(), table.tobytes())
-        return self.released(select(rule, costs, table, streams), made_for, (costs, table))
-
-    def discrete_laplace(self, values, epsilon, sensitivity, streams):
-        made_for = (values.shape, epsilon, sensitivity)
-        return self.released(discrete_laplace(values, epsilon, sensitivity, streams), made_for, values)
-
-    def subset_median(self, counts, table, stream):
-        return self.released(subset_median(counts, table, stream), (len(counts), table.tobytes()), (counts, table))
+    def answer(self, event, draw):
+        """Return a draw, or the earlier one of a mechanism that was called with the same."""
+        drawn = draw()  # in any case: it uses a receipt
+        if self.earlier is None:
+            return drawn
+        earlier = next(self.earlier)
+        assert public_part(event) == public_part(earlier), "what a mechanism is made for follows from what was released"
+        return earlier.drawn
 
     def contributions(self, layout, windows):
         """Return what targets add: for selections to cost what was charged, it must not depend on records."""
-        look = (windows.low.tolist(), windows.high.tolist())
-        if self.earlier_looks is not None:
-            assert look == next(self.earlier_looks), "the windows that targets are seen through follow from releases"
-        self.looks.append(look)
+        seen = (windows.low.tolist(), windows.high.tolist())
+        if self.earlier_windows is not None:
+            assert seen == next(self.earlier_windows), "the windows that targets are seen through follow from releases"
+        self.seen_windows.append(seen)
         return contributions(layout, windows)
+
+    @property
+    def is_complete(self):
+        """Whether everything that was released before was released again."""
+        return next(self.earlier, None) is None
+
+
+# -- the loss of a transcript ------------------------------------------------------------------------------------------
 
 
 def exponential_p(costs, table, drawn):
@@ -101,44 +109,71 @@ def permute_and_flip_p(costs, table, drawn):
     return permute_and_flip_pmf(costs, table)[drawn]
 
 
-def loss_of(one, two):
-    """Return how much likelier all that was released is on the first data set, as a logarithm."""
-    loss = 0.0
-    for (draw, made_for, before), (_, _, after) in zip(one.releases, two.releases, strict=True):
-        if isinstance(before, np.ndarray):
-            numerator, denominator = laplace_scale(Fraction(made_for[1]), made_for[2])
-            loss += float((abs(draw - after) - abs(draw - before)).sum()) * denominator / numerator
-        elif isinstance(before[0], list):
-            p, q = (subset_median_pmf(*private)[tuple(draw)] for private in (before, after))
-            loss += math.log(p) - math.log(q)
-        else:
-            pmf = exponential_p if made_for[0] == "exponential" else permute_and_flip_p
-            for node in np.flatnonzero((before[0] != after[0]).any(axis=1)):
-                p, q = (pmf(costs[node].tolist(), table, draw[node]) for costs, table in (before, after))
-                loss += math.log(p) - math.log(q)
-    return loss
+def loss_of_release(one, two):
+    """Return how much likelier what was released is on the first data set, as a logarithm."""
+    if isinstance(one, Noise):
+        numerator, denominator = laplace_scale(Fraction(one.charge.epsilon), one.sensitivity)
+        further = (abs(one.drawn - two.values) - abs(one.drawn - one.values)).sum()
+        return float(further) * denominator / numerator
+    table = one.paid.table
+    if isinstance(one, Pick):
+        p_of = exponential_p if one.paid.rule == "exponential mechanism" else permute_and_flip_p
+        nodes = np.flatnonzero((one.costs != two.costs).any(axis=1))
+        ratios = [
+            [p_of(event.costs[node].tolist(), table, one.drawn[node]) for event in (one, two)]
+            for node in nodes
+        ]  # fmt: skip
+    else:
+        ratios = [[subset_median_pmf(event.counts, table)[tuple(one.drawn)] for event in (one, two)]]
+    return sum(math.log(p) - math.log(q) for p, q in ratios)
 
 
-def fits_of_neighbours(task, make, seed, monkeypatch):
-    """Fit two neighbours with the same coins and the same releases; return the models and the loss."""
+def losses_of(one, two):
+    """Return the loss of all releases of each charge."""
+    losses = defaultdict(float)
+    for event, other in zip(one.events, two.events, strict=True):
+        losses[charge_of(event)] += loss_of_release(event, other)
+    return dict(losses)
+
+
+def check_losses(losses, ledger, epsilon):
+    """Every charge covers what its releases lose, what nobody pays for loses nothing, and the total is epsilon."""
+    for charge, loss in losses.items():
+        assert charge is None or charge in ledger.charges
+        assert abs(loss) <= (charge.total if charge else 0) * (1 + 1e-9)
+    assert ledger.total == epsilon
+    assert abs(sum(losses.values())) <= epsilon * (1 + 1e-9)
+
+
+# -- fits of neighbours ------------------------------------------------------------------------------------------------
+
+
+def draw_records(task, n, rng):
+    X = np.empty((n, len(VALUES)), dtype=object)
+    for j, values in enumerate(VALUES.values()):
+        X[:, j] = [values[i] for i in rng.integers(len(values), size=n)]
+    return X, np.array([TARGETS[task][i] for i in rng.integers(len(TARGETS[task]), size=n)], dtype=object)
+
+
+def fits_of_neighbours(task, make, seed):
+    """Fit two neighbours with the same coins and the same releases; return the models and the losses."""
     rng = np.random.default_rng(seed)
     n = int(rng.choice([0, 1, 3, 30]))
-    X = np.empty((n + 1, 3), dtype=object)
-    for j, values in enumerate(VALUES.values()):
-        X[:, j] = [values[i] for i in rng.integers(len(values), size=n + 1)]
-    y = np.array([TARGETS[task][i] for i in rng.integers(len(TARGETS[task]), size=n + 1)], dtype=object)
+    X, y = draw_records(task, n + 1, rng)
     coins = rng.integers(60, size=n + 1)
-    monkeypatch.setattr(
-        training, "assign_trees", lambda n_rows, n_parts, *_, **__: (coins[:n_rows] % n_parts).astype(np.uint16)
-    )
-    sizes = [n, n + 1] if rng.random() < 0.5 else [n + 1, n]
     models, transcripts = [], [None]
-    for size in sizes:
-        transcripts.append(Transcript(monkeypatch, transcripts[-1]))
-        batches = [(X[: size // 2], y[: size // 2]), (X[size // 2 : size], y[size // 2 : size])]
-        models.append(make(seed).fit_batches(batches) if seed % 2 else make(seed).fit(X[:size], y[:size]))
-    assert next(transcripts[-1].earlier, None) is None, "as much is released of the one as of the other"
-    return models, loss_of(*transcripts[1:])
+    for size in [n, n + 1] if rng.random() < 0.5 else [n + 1, n]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                IndependentAssignment,
+                "draw",
+                lambda self, n_rows, *_: (coins[:n_rows] % self.n_trees).astype(np.uint16),
+            )
+            transcripts.append(Transcript(patch, transcripts[-1]))
+            batches = [(X[: size // 2], y[: size // 2]), (X[size // 2 : size], y[size // 2 : size])]
+            models.append(make(seed).fit_batches(batches) if seed % 2 else make(seed).fit(X[:size], y[:size]))
+    assert transcripts[-1].is_complete, "as much is released of the one as of the other"
+    return models, losses_of(*transcripts[1:])
 
 
 def domain_of(task):
@@ -159,99 +194,187 @@ def forest(task, method, partition, epsilon, **of_all):
     return make
 
 
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+def baseline(task, kind, epsilon):
+    def make(seed):
+        return kind(epsilon, domain_of(task), n_estimators=2, max_depth=2, n_bins=2, n_jobs=1, random_state=seed)
+
+    return make
+
+
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("task", TARGETS)
-def test_a_model_is_made_of_what_the_ledger_charged_and_nothing_else(task, method, partition, monkeypatch):
+def test_a_model_is_made_of_what_the_ledger_charged_and_nothing_else(task, method, partition):
     for seed, epsilon in itertools.product(range(4), [Fraction(1, 2), Fraction(8)]):
-        models, loss = fits_of_neighbours(task, forest(task, method, partition, epsilon), seed, monkeypatch)
+        models, losses = fits_of_neighbours(task, forest(task, method, partition, epsilon), seed)
         assert pickle.dumps(models[0]) == pickle.dumps(models[1])
-        assert models[0].privacy_.total == epsilon
-        assert abs(loss) <= epsilon * (1 + 1e-9)
+        check_losses(losses, models[0].privacy_, epsilon)
 
 
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 @pytest.mark.parametrize(("task", "kind"), [(task, kind) for task, kinds in BASELINES.items() for kind in kinds])
-def test_a_baseline_is_made_of_what_the_ledger_charged_and_nothing_else(task, kind, monkeypatch):
+def test_a_baseline_is_made_of_what_the_ledger_charged_and_nothing_else(task, kind):
     for seed, epsilon in itertools.product(range(4), [Fraction(1, 2), Fraction(8)]):
-
-        def make(seed, epsilon=epsilon):
-            return kind(epsilon, domain_of(task), n_estimators=2, max_depth=2, n_bins=2, n_jobs=1, random_state=seed)
-
-        models, loss = fits_of_neighbours(task, make, seed, monkeypatch)
+        models, losses = fits_of_neighbours(task, baseline(task, kind, epsilon), seed)
         assert pickle.dumps(models[0]) == pickle.dumps(models[1])
-        assert models[0].privacy_.total == epsilon
-        assert abs(loss) <= epsilon * (1 + 1e-9)
+        check_losses(losses, models[0].privacy_, epsilon)
 
 
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-def test_a_true_count_in_a_leaf_is_found(monkeypatch):
-    release = training.release
-
-    def leaky(sums, layout, *arguments, **options):
-        released = release(sums, layout, *arguments, **options)
-        return replace(released, counts=sums.sum(axis=-1) / layout.units)
-
-    monkeypatch.setattr(training, "release", leaky)
-    models, _ = fits_of_neighbours("binary", forest("binary", "joint", True, Fraction(1)), 1, monkeypatch)
-    assert pickle.dumps(models[0]) != pickle.dumps(models[1])
+def node_window_levels(model):
+    return [charge.level for charge in model.privacy_.charges if charge.kind == "target windows"]
 
 
-def window_levels(model):
-    return [c.what[-1] for c in model.privacy_.charges if c.what.startswith("target windows of level")]
-
-
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("n_trees", [1, 3])
 def test_windows_of_nodes_are_made_of_what_the_ledger_charged_and_nothing_else(n_trees, partition, monkeypatch):
-    monkeypatch.setattr(defaults, "WINDOW_NEEDS", Fraction(1, 1000))
+    monkeypatch.setattr(defaults, "WINDOW_INFORMATION", Fraction(1, 1000))
     with_windows = 0
     for seed, epsilon in itertools.product(range(6), [Fraction(1, 2), Fraction(8)]):
         make = forest("number", "joint", partition, epsilon, n_estimators=n_trees, max_depth=5)
-        models, loss = fits_of_neighbours("number", make, seed, monkeypatch)
+        models, losses = fits_of_neighbours("number", make, seed)
         assert pickle.dumps(models[0]) == pickle.dumps(models[1])
-        assert models[0].privacy_.total == epsilon
-        assert abs(loss) <= epsilon * (1 + 1e-9)
-        with_windows += window_levels(models[0]) == ["2", "4"]
+        check_losses(losses, models[0].privacy_, epsilon)
+        with_windows += node_window_levels(models[0]) == [2, 4]
     assert with_windows >= 6, "a released count that is not negative is enough"
 
 
-def of_their_numbers(targets, layout, *_):
-    """Return windows that tell how many records a node has."""
-    return Windows(np.zeros(len(targets), dtype=np.int64), 2 + targets.sum(axis=1))
+def notice_every_record(monkeypatch):
+    """Let every default that may follow from released counts change with each record."""
+    monkeypatch.setattr(defaults, "n_estimators", lambda method, rows, *_, **__: 1 + rows % 2)
+    monkeypatch.setattr(defaults, "max_depth", lambda rows, *_: 1 + rows % 3)
+    monkeypatch.setattr(defaults, "window_levels", lambda rows, *_: [0] if rows % 2 else [])
+    monkeypatch.setattr(
+        defaults, "linear_tail", lambda counts, *_: Fraction(sum(counts) % 8 if len(counts) > 1 else 0, 64)
+    )
 
 
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-@pytest.mark.parametrize("module", [training, forest_growth])
-@pytest.mark.parametrize("partition", [True, False])
-def test_a_window_that_was_not_released_is_found(partition, module, monkeypatch):
-    monkeypatch.setattr(defaults, "WINDOW_NEEDS", Fraction(1, 1000))
-    monkeypatch.setattr(module, "release_windows", of_their_numbers)
-    make = forest("number", "joint", partition, Fraction(8), n_estimators=2, max_depth=3)
-    with pytest.raises(AssertionError, match="follow from releases"):
-        fits_of_neighbours("number", make, 1, monkeypatch)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("task", TARGETS)
+def test_the_shape_of_a_forest_follows_from_released_counts_and_not_from_true_ones(task, method, monkeypatch):
+    notice_every_record(monkeypatch)
+    shape = {"n_estimators": "auto", "max_depth": "auto"}
+    for seed, partition in itertools.product(range(3), [True, False]):
+        models, losses = fits_of_neighbours(task, forest(task, method, partition, Fraction(8), **shape), seed)
+        assert pickle.dumps(models[0]) == pickle.dumps(models[1])
+        check_losses(losses, models[0].privacy_, Fraction(8))
 
 
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
-def test_a_window_that_was_not_released_is_found_on_the_model(monkeypatch):
-    """The leaves tell the window of all records."""
-    monkeypatch.setattr(Transcript, "contributions", lambda _, layout, windows: contributions(layout, windows))
-    monkeypatch.setattr(training, "release_windows", of_their_numbers)
-    models, _ = fits_of_neighbours("number", forest("number", "joint", True, Fraction(1)), 1, monkeypatch)
+# -- the power of the replay: what is not released, or costs more than its charge, is found ----------------------------
+
+
+def test_a_true_count_in_a_leaf_is_found(monkeypatch):
+    release_leaves = train.release_leaves
+
+    def leaky(sums, layout, *rest):
+        return replace(release_leaves(sums, layout, *rest), counts=sums.sum(axis=-1) / layout.units)
+
+    monkeypatch.setattr(train, "release_leaves", leaky)
+    models, _ = fits_of_neighbours("binary", forest("binary", "joint", True, Fraction(1)), 1)
     assert pickle.dumps(models[0]) != pickle.dumps(models[1])
 
 
-@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+def of_their_numbers(target_counts, *_):
+    """Return windows that tell how many records a node has."""
+    return Windows(np.zeros(len(target_counts), dtype=np.int64), 2 + target_counts.sum(axis=1))
+
+
+@pytest.mark.parametrize("module", [train, grow])
+@pytest.mark.parametrize("partition", [True, False])
+def test_a_window_that_was_not_released_is_found(partition, module, monkeypatch):
+    monkeypatch.setattr(defaults, "WINDOW_INFORMATION", Fraction(1, 1000))
+    monkeypatch.setattr(module, "release_windows", of_their_numbers)
+    make = forest("number", "joint", partition, Fraction(8), n_estimators=2, max_depth=3)
+    with pytest.raises(AssertionError, match="follow from releases"):
+        fits_of_neighbours("number", make, 1)
+
+
+def test_a_window_that_was_not_released_is_found_on_the_model(monkeypatch):
+    """The leaves tell the window of all records."""
+    monkeypatch.setattr(Transcript, "contributions", lambda _, layout, windows: contributions(layout, windows))
+    monkeypatch.setattr(train, "release_windows", of_their_numbers)
+    models, _ = fits_of_neighbours("number", forest("number", "joint", True, Fraction(1)), 1)
+    assert pickle.dumps(models[0]) != pickle.dumps(models[1])
+
+
 def test_levels_with_windows_that_follow_from_the_true_count_are_found(monkeypatch):
     """The models would have different ledgers, and different numbers of releases."""
     true_rows = []
-    original = training.release_counts
-    monkeypatch.setattr(
-        training, "release_counts", lambda target, *rest: true_rows.append(len(target)) or original(target, *rest)
-    )
+    release_counts = train.release_counts
+
+    def watched(target_counts, *rest):
+        true_rows.append(target_counts.sum())
+        return release_counts(target_counts, *rest)
+
+    monkeypatch.setattr(train, "release_counts", watched)
     monkeypatch.setattr(defaults, "window_levels", lambda *_: [2] if true_rows[-1] % 2 else [])
     make = forest("number", "joint", True, Fraction(8), n_estimators=1, max_depth=3)
     with pytest.raises(AssertionError, match="follow"):
-        fits_of_neighbours("number", make, 1, monkeypatch)
+        fits_of_neighbours("number", make, 1)
+
+
+def leaf_sums_that_count_a_record_twice(monkeypatch):
+    release_leaves = train.release_leaves
+    monkeypatch.setattr(train, "release_leaves", lambda sums, *rest: release_leaves(2 * sums, *rest))
+
+
+def counts_that_count_a_record_twice(monkeypatch):
+    release_counts = train.release_counts
+    monkeypatch.setattr(train, "release_counts", lambda counts, *rest: release_counts(2 * counts, *rest))
+
+
+def counts_that_another_ledger_paid_for(monkeypatch):
+    release_counts = train.release_counts
+
+    def elsewhere(counts, layout, _, source):
+        return release_counts(counts, layout, receipt(DISCRETE_LAPLACE, Fraction(1, 100)), source)
+
+    monkeypatch.setattr(train, "release_counts", elsewhere)
+
+
+def weights_made_for_more(monkeypatch):
+    """Make weights for four times the epsilon: random records are seldom the worst case, which test_exact_loss has."""
+    monkeypatch.setattr(selection, "weight_table", lambda epsilon, *rest: weight_table(4 * epsilon, *rest))
+
+
+def is_covered(losses, ledger, epsilon):
+    try:
+        check_losses(losses, ledger, epsilon)
+    except AssertionError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "break_it"),
+    [
+        ("binary", "diprime", leaf_sums_that_count_a_record_twice),
+        ("number", "joint", leaf_sums_that_count_a_record_twice),
+        ("classes", "joint", counts_that_count_a_record_twice),
+        ("number", "joint", counts_that_another_ledger_paid_for),
+        ("number", "joint", weights_made_for_more),
+        ("binary", "joint", weights_made_for_more),
+        ("binary", "diprime", weights_made_for_more),
+        ("binary", "diprime-exp", weights_made_for_more),
+        ("binary", "diprime-flip", weights_made_for_more),
+    ],
+)
+def test_releases_that_lose_more_than_their_charge_are_found(task, method, break_it, monkeypatch):
+    break_it(monkeypatch)
+    make, covered = forest(task, method, True, Fraction(8)), []
+    for seed in range(12):
+        models, losses = fits_of_neighbours(task, make, seed)
+        covered.append(is_covered(losses, models[0].privacy_, Fraction(8)))
+    assert not all(covered)
+
+
+def test_a_shape_that_follows_from_true_counts_is_found(monkeypatch):
+    notice_every_record(monkeypatch)
+    release_counts = train.release_counts
+
+    def leaky(counts, *rest):
+        release_counts(counts, *rest)
+        return counts.tolist()
+
+    monkeypatch.setattr(train, "release_counts", leaky)
+    make = forest("binary", "joint", True, Fraction(8), n_estimators="auto", max_depth="auto")
+    with pytest.raises(AssertionError, match="follows from what was released"):
+        fits_of_neighbours("binary", make, 1)

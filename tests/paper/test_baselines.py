@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 from diprime import Categorical, Domain, Ledger, Numeric, PrivacyWarning
 from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.domain.target_layout import TargetLayout
+from diprime.paper.baselines import recipes
 from diprime.paper.baselines.branches import Branches
 from diprime.paper.baselines.forest import LEAF, Tree
 from diprime.paper.baselines.growth import Records, grow, prune, split_costs
@@ -24,11 +25,13 @@ from diprime.paper.baselines.recipes import (
     Recipe,
     explained,
 )
+from diprime.privacy.ledger import UnpaidReleaseError
 from diprime.privacy.mechanisms.laplace import laplace_variance
 from diprime.privacy.mechanisms.selection import exponential_pmf
+from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
 from tests.docstrings import read_defaults, read_sections
-from tests.guarantees.test_fitted_objects import Secrets, leaks
+from tests.guarantees.leaks import Secrets, leaks
 from tests.small_data import DOMAINS, make
 
 not_private = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
@@ -120,7 +123,7 @@ def test_trees_that_would_not_fit_in_memory_are_refused():
 def test_a_recipe_charges_epsilon_to_the_last_digit(epsilon, n_trees, depth, recipe):
     layout = TargetLayout.of_number(4096) if recipe is PublishedRegression else TargetLayout.of_classes(3)
     ledger = Ledger(epsilon)
-    recipe(epsilon, n_trees, depth, 5, layout).charge(ledger)
+    recipe(epsilon, n_trees, depth, 5, layout).pay(ledger)
     assert ledger.total == epsilon
     assert (ledger.strict_total == epsilon) == (recipe in (Recipe, PublishedRandomForest))
 
@@ -174,7 +177,7 @@ def test_nothing_private_stays_on_a_fitted_model(estimator):
     assert leaks(model, Secrets(numbers, {n}, b"no key of this kind", np.zeros(0))) == []
 
 
-# -- what the proofs speak about --------------------------------------------------------------------------------------
+# -- what the proofs rely on -------------------------------------------------------------------------------------------
 
 
 @given(
@@ -211,7 +214,7 @@ def neighbours(draw, of_number):
 
 
 def opposed_features(of_number):
-    """Return rows that two features part purely; the last is among its like by one of them and not by the other."""
+    """Return rows that two features both separate by target; the last is with its own kind by one of them only."""
     one = 4096 if of_number else 1
     branches = np.array([[0] * 4 + [1] * 4 + [0], [1] * 4 + [0] * 4 + [0]], dtype=np.uint8)
     layout = TargetLayout.of_number(4096) if of_number else TargetLayout.of_classes(3)
@@ -225,6 +228,17 @@ def pmf_of_splits(recipe, records, n_branches):
     return exponential_pmf(costs[0].tolist(), recipe.table)
 
 
+def is_covered(recipe_type, epsilon, drawn):
+    """Return whether the charge of splits covers what the last record changes in their probabilities."""
+    n_branches, records = drawn
+    recipe = recipe_type(epsilon, 1, 2, len(n_branches), records.layout)
+    charge = recipe.pay(Ledger(epsilon)).splits.charge
+    limit = math.exp((charge.strict_measure or charge.measure).epsilon) * (1 + 1e-9)
+    more = pmf_of_splits(recipe, records, n_branches)
+    less = pmf_of_splits(recipe, records.only(np.arange(len(records.target)) < len(records.target) - 1), n_branches)
+    return all(p <= limit * q and q <= limit * p for p, q in zip(more, less, strict=True))
+
+
 @pytest.mark.parametrize(
     ("recipe_type", "of_number"),
     [(Recipe, False), (Recipe, True), (PublishedRandomForest, False), (PublishedRegression, True)],
@@ -234,19 +248,26 @@ def test_adding_a_record_changes_no_probability_of_a_split_by_more_than_its_cost
     @example(opposed_features(of_number), Fraction(40))
     @settings(deadline=None, max_examples=150)
     def check(drawn, epsilon):
-        n_branches, records = drawn
-        recipe = recipe_type(epsilon, 1, 2, len(n_branches), records.layout)
-        ledger = Ledger(epsilon)
-        recipe.charge(ledger)
-        charge = ledger.charges[1]
-        limit = math.exp(charge.epsilon if charge.strict_epsilon is None else charge.strict_epsilon) * (1 + 1e-9)
-        more = pmf_of_splits(recipe, records, n_branches)
-        less = pmf_of_splits(recipe, records.only(np.arange(len(records.target)) < len(records.target) - 1), n_branches)
-        for p, q in zip(more, less, strict=True):
-            assert p <= limit * q
-            assert q <= limit * p
+        assert is_covered(recipe_type, epsilon, drawn)
 
     check()
+
+
+@pytest.mark.parametrize("of_number", [False, True])
+def test_weights_made_for_twice_the_epsilon_are_found(of_number, monkeypatch):
+    monkeypatch.setattr(recipes, "weight_table", lambda epsilon, *rest: weight_table(2 * epsilon, *rest))
+    assert not is_covered(Recipe, Fraction(40), opposed_features(of_number))
+
+
+def test_trees_that_were_not_paid_for_are_not_grown():
+    records = Records(np.zeros((2, 9), dtype=np.uint8), np.arange(9, dtype=np.int32) % 2, TargetLayout.of_classes(2))
+    recipe = Recipe(Fraction(10**6), 2, 1, 2, records.layout)
+    receipts = recipe.pay(Ledger(Fraction(10**6)))
+    for _ in range(2):
+        grow(records, np.array([2, 2]), recipe, receipts, RandomSource(0))
+    assert (receipts.sums.unused, receipts.splits.unused) == (0, 0)
+    with pytest.raises(UnpaidReleaseError, match="sums of nodes: 0 of 4 paid releases are left"):
+        grow(records, np.array([2, 2]), recipe, receipts, RandomSource(0))
 
 
 @pytest.mark.parametrize("of_number", [False, True])
@@ -254,15 +275,15 @@ def test_sums_are_released_with_the_noise_that_is_charged(of_number):
     layout = TargetLayout.of_number(4096) if of_number else TargetLayout.of_classes(2)
     recipe = Recipe(Fraction(3), 2, 1, 4, layout)
     sums = np.zeros((20_000, 2), dtype=np.int64)
-    noise = recipe.release(sums, RandomSource(0))
+    noise = recipe.release(sums, recipe.pay(Ledger(Fraction(3))).sums, RandomSource(0))
     assert recipe.per_query == Fraction(1, 2)
     assert np.var(noise) == pytest.approx(laplace_variance(Fraction(1, 2), layout.units), rel=0.06)
 
 
 def test_strict_growth_sees_nothing_but_what_is_released(monkeypatch):
     # With releases and picks held fixed, other records must give the same tree.
-    monkeypatch.setattr(Recipe, "release", lambda self, sums, source: np.arange(2 * len(sums)).reshape(-1, 2) % 7)
-    monkeypatch.setattr("diprime.paper.baselines.growth.select", lambda rule, costs, *_: costs.argmax(axis=1))
+    monkeypatch.setattr(Recipe, "release", lambda self, sums, *_: np.arange(2 * len(sums)).reshape(-1, 2) % 7)
+    monkeypatch.setattr(Recipe, "select", lambda self, costs, *_: costs.argmax(axis=1))
     layout = TargetLayout.of_classes(2)
     rng = np.random.default_rng(0)
     trees = []
@@ -270,7 +291,8 @@ def test_strict_growth_sees_nothing_but_what_is_released(monkeypatch):
         branches, target = rng.integers(0, 3, (3, n)).astype(np.uint8), rng.integers(0, 2, n).astype(np.int32)
         recipe = Recipe(Fraction(1), 1, 2, 3, layout)
         recipe.costs = lambda scores, *_: np.arange(scores.size).reshape(scores.shape) % 3
-        trees.append(grow(Records(branches, target, layout), np.array([3, 3, 3]), recipe, RandomSource(0)))
+        receipts = recipe.pay(Ledger(Fraction(1)))
+        trees.append(grow(Records(branches, target, layout), np.array([3, 3, 3]), recipe, receipts, RandomSource(0)))
     for tree in trees[1:]:
         for name in ("features", "first_children", "shares", "sizes"):
             assert np.array_equal(getattr(tree, name), getattr(trees[0], name))
@@ -301,7 +323,7 @@ def test_other_scales_keep_their_cells_together():
 
 
 @pytest.mark.parametrize("n_levels", [2, 254, 300])
-def test_every_level_has_a_branch_and_so_have_other_and_missing(n_levels):
+def test_every_level_has_a_branch_and_so_have_other_levels_and_missing_values(n_levels):
     domain = Domain({"x": Categorical(range(n_levels))}, Numeric(0, 1))
     branches = Branches(domain, 5)
     n = min(n_levels, 254)
@@ -344,14 +366,15 @@ def as_nested(tree, n_branches, node=0):
 
 
 @pytest.mark.parametrize("recipe_type", [Recipe, PublishedRandomForest, PublishedDecisionForest])
-def test_without_noise_trees_split_where_least_error_is_left(recipe_type):
+def test_without_noise_trees_split_where_the_least_error_is_left(recipe_type):
     rng = np.random.default_rng(1)
     n_branches = np.array([3, 5, 2, 4])
     branches = np.stack([rng.integers(0, b, 4000) for b in n_branches]).astype(np.uint8)
     p = 1 / (1 + np.exp(-(branches[0] - 1.0) - 0.7 * branches[1] + 0.9 * branches[2] * branches[3]))
     target = (rng.random(4000) < p).astype(np.int32)
     records = Records(branches, target, TargetLayout.of_classes(2))
-    tree = grow(records, n_branches, recipe_type(math.inf, 1, 3, 4, records.layout), RandomSource(0))
+    recipe = recipe_type(math.inf, 1, 3, 4, records.layout)
+    tree = grow(records, n_branches, recipe, recipe.pay(Ledger(math.inf)), RandomSource(0))
     expected = best_tree(records, n_branches, np.arange(4000), {0, 1, 2, 3}, 3, 0.5)
     compare(as_nested(tree, n_branches), expected)
 
@@ -401,7 +424,7 @@ def test_the_roots_of_a_decision_forest_differ_while_they_can():
     assert set(model.forest_.features[model.forest_.roots]) == {0}
 
 
-def test_pruning_undoes_splits_that_purify_nothing_but_the_roots():
+def test_pruning_undoes_splits_that_do_not_purify_except_those_of_roots():
     n_branches = np.array([2, 2])
     pure, half = [1.0, 0.0], [0.5, 0.5]
 
@@ -439,7 +462,7 @@ def test_a_tree_without_splits_predicts_the_majority(estimator, accounting):
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
-def test_votes_are_weighed_by_confidence_in_decision_forests_alone(estimator):
+def test_votes_are_weighted_by_confidence_in_decision_forests_only(estimator):
     model = fit(estimator, max_depth=1)
     weights = model.forest_.values.max(axis=1)
     assert np.all(weights == 1) == (estimator is DPRandomForestClassifier)
@@ -502,12 +525,12 @@ def test_a_fair_budget_buys_most_of_the_signal(estimator, accounting, least):
 
 
 @not_private
-def test_the_published_sensitivity_of_one_makes_splits_random():
+def test_with_the_published_sensitivity_of_one_splits_are_random():
     # One split is made, and only one of the four features is of any use.
     assert score(DPRandomForestClassifier, epsilon=20, max_depth=1, accounting="paper") < 0.5
 
 
 @not_private
-def test_the_published_floor_makes_splits_random_where_epsilon_is_large():
+def test_with_the_published_floor_splits_are_random_where_epsilon_is_large():
     low, high = (score(DPRandomForestRegressor, epsilon=e, max_depth=2, accounting="paper") for e in (20, 1000))
     assert high < low - 0.1

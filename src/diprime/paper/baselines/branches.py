@@ -1,4 +1,4 @@
-"""Branches of multi-way splits: one for each bin of a numeric feature or level of a categorical one."""
+"""Branches of multi-way splits: one for each bin of a numeric feature or level of a categorical feature."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ READ_TOGETHER = 1 << 14
 
 
 class Branches:
-    """Which branch of a split a record takes; all of it follows from the public domain.
+    """The branch that a record takes at a split. It depends on the record and on the public domain only.
 
-    A numeric feature has a branch for each of ``n_bins`` groups of as many cells, and one for missing values. A
-    categorical feature has one for each level, one for levels that are not in the list, and one for missing values.
+    A numeric feature has a branch for each of ``n_bins`` groups of cells, and one for missing values. A categorical
+    feature has a branch for each level, one for levels outside the domain, and one for missing values.
 
     Parameters
     ----------
     domain : Domain
         The domain.
     n_bins : int
-        Into how many bins of equal width numeric features are cut.
+        The number of bins of equal width that numeric features are cut into.
 
     Attributes
     ----------
     table : array of shape (n_features, 256)
         The branch of each code.
     n_branches : array of shape (n_features,)
-        How many there are.
+        The number of branches of each feature.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Branches:
             table[MISSING] = n_codes + 1 if categorical else n
 
     def read(self, rows: Rows) -> npt.NDArray[np.uint8]:
-        """Return the branch of every row at a split on each feature, a row for each feature."""
+        """Return an array of shape (n_features, n_rows): the branch that a row takes at a split on a feature."""
         out = np.empty((len(self.table), rows.n_rows), dtype=np.uint8)
         codes = np.empty((min(READ_TOGETHER, rows.n_rows), len(self.table)), dtype=np.uint8)
         for start in range(0, rows.n_rows, READ_TOGETHER):

@@ -1,4 +1,4 @@
-"""The scikit-learn face of the baselines."""
+"""The baselines as scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Fitted = TypeVar("Fitted", bound="_Baseline")
 
 @dataclass(frozen=True)
 class Settings:
-    """Checked parameters of a fit; ``accounting`` is the ledger's."""
+    """Checked parameters of a fit; ``accounting`` is what the ledger states."""
 
     epsilon: Epsilon
     accounting: Accounting
@@ -59,7 +59,7 @@ class Settings:
 
 
 class _Baseline(PrivateEstimator):
-    """What the baselines share: all trees see all records, and split on coarse codes."""
+    """Base class of the baselines: all trees see all records, and splits are multi-way."""
 
     forest_: MultiwayForest
     _published: type[Recipe]
@@ -133,7 +133,7 @@ class _Baseline(PrivateEstimator):
 
     @abstractmethod
     def _values(self, tree: Tree, domain: Domain) -> npt.NDArray[np.float64]:
-        """Return what the nodes of a tree predict."""
+        """Return the predictions of the nodes of a tree."""
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
@@ -155,14 +155,14 @@ class _Baseline(PrivateEstimator):
 
 
 class _BaselineClassifier(ClassifierMixin, _Baseline):  # type: ignore[misc]
-    """Trees that vote for a class."""
+    """Base class of baselines whose trees vote for a class."""
 
     _task = "classification"
 
     def fit(self: Fitted, X: Any, y: Any, **refused: Any) -> Fitted:
         """Learn a forest from records and their classes.
 
-        Rows whose class is missing or not in the domain's list are left out, silently: a message would tell of them.
+        Rows whose class is missing or outside the domain are left out without a message, which would reveal them.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class _BaselineClassifier(ClassifierMixin, _Baseline):  # type: ignore[misc]
         return votes
 
     def _weights(self, confidences: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return how much votes count, given the shares of the classes voted for."""
+        """Return the weights of votes, given the shares of the classes voted for."""
         return np.ones_like(confidences)
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
@@ -235,8 +235,8 @@ class _BaselineClassifier(ClassifierMixin, _Baseline):  # type: ignore[misc]
 class DPRandomForestClassifier(_BaselineClassifier):
     """DP-RF, the differentially private random forest of Patil and Singh (2014), for classification.
 
-    Every tree sees all records with an equal share of epsilon. Each level releases the class counts of its nodes, and
-    an exponential mechanism over the Gini index chooses the feature that a node splits on. Trees vote.
+    Every tree sees all records and has an equal share of epsilon. At each level, the class counts of the nodes are
+    released, and the exponential mechanism chooses the feature that a node splits on by the Gini index. Trees vote.
 
     Parameters
     ----------
@@ -248,13 +248,13 @@ class DPRandomForestClassifier(_BaselineClassifier):
     n_estimators : int, default=10
         The number of trees.
     max_depth : int, default=3
-        The most splits on a path; a feature is used once. The paper takes the logarithm to base 5 of n/25, which the
-        data tell: choose it from what is public.
+        The largest number of splits on a path. A feature is used at most once on a path. The paper takes log_5(n/25),
+        which depends on the data: choose the depth from public knowledge.
     n_bins : int, default=5
-        Into how many bins of equal width numeric features are cut.
+        The number of bins of equal width that numeric features are cut into.
     accounting : {"strict", "paper"}, default="strict"
-        ``"strict"`` keeps the promise of epsilon. ``"paper"`` does as the code behind the DiPriMe paper's tables does;
-        whether that is private, and what it truly costs, is in the ledger.
+        ``"strict"`` guarantees epsilon. ``"paper"`` follows the code of the DiPriMe paper's experiments; the ledger
+        states whether that is private, and what it truly costs.
     n_jobs : int or None, default=None
         The number of threads that read the target; ``None`` is one for each core.
     random_state : int, RandomState instance or None, default=None
@@ -296,9 +296,10 @@ class DPRandomForestClassifier(_BaselineClassifier):
 
 
 class DPRandomForestRegressor(RegressorMixin, _Baseline):  # type: ignore[misc]
-    """The regression analogue of DP-RF that the DiPriMe paper compares itself with.
+    """The regression analogue of DP-RF that the DiPriMe paper compares with.
 
-    As :class:`DPRandomForestClassifier`, with the squared error in place of the Gini index and means in place of votes.
+    It differs from :class:`DPRandomForestClassifier` in that it uses the squared error instead of the Gini index, and
+    means instead of votes.
 
     Parameters
     ----------
@@ -310,13 +311,13 @@ class DPRandomForestRegressor(RegressorMixin, _Baseline):  # type: ignore[misc]
     n_estimators : int, default=10
         The number of trees.
     max_depth : int, default=3
-        The most splits on a path; a feature is used once. The paper takes the logarithm to base 5 of n/25, which the
-        data tell: choose it from what is public.
+        The largest number of splits on a path. A feature is used at most once on a path. The paper takes log_5(n/25),
+        which depends on the data: choose the depth from public knowledge.
     n_bins : int, default=5
-        Into how many bins of equal width numeric features are cut.
+        The number of bins of equal width that numeric features are cut into.
     accounting : {"strict", "paper"}, default="strict"
-        ``"strict"`` keeps the promise of epsilon. ``"paper"`` does as the code behind the DiPriMe paper's tables does;
-        whether that is private, and what it truly costs, is in the ledger.
+        ``"strict"`` guarantees epsilon. ``"paper"`` follows the code of the DiPriMe paper's experiments; the ledger
+        states whether that is private, and what it truly costs.
     n_jobs : int or None, default=None
         The number of threads that read the target; ``None`` is one for each core.
     random_state : int, RandomState instance or None, default=None
@@ -354,7 +355,8 @@ class DPRandomForestRegressor(RegressorMixin, _Baseline):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, **refused: Any) -> DPRandomForestRegressor:
         """Learn a forest from records and their targets.
 
-        Targets outside the domain's range are clamped; rows whose target is missing are left out, silently.
+        Targets outside the domain's range are clamped. Rows whose target is missing are left out without a message,
+        which would reveal them.
 
         Parameters
         ----------
@@ -394,14 +396,15 @@ class DPRandomForestRegressor(RegressorMixin, _Baseline):  # type: ignore[misc]
         means = self.forest_.predict(rows)[:, 0]
         if self.accounting == "paper":
             return means
-        return np.clip(means, *self.domain_.output_range, out=means)  # a mean of equal numbers may be off by a rounding
+        return np.clip(means, *self.domain_.output_range, out=means)  # a mean of equal numbers may be rounded
 
 
 class DPDecisionForestClassifier(_BaselineClassifier):
     """DP-DF, the differentially private decision forest of Fletcher and Islam (2015).
 
-    As :class:`DPRandomForestClassifier`, but no two trees split their roots on the same feature while there are others,
-    trees are pruned by their released counts, and a vote counts by the share of its class.
+    It differs from :class:`DPRandomForestClassifier` in three ways: trees split their roots on different features as
+    long as there are some left, trees are pruned by their released counts, and votes are weighted by the share of the
+    class voted for.
 
     Parameters
     ----------
@@ -413,15 +416,15 @@ class DPDecisionForestClassifier(_BaselineClassifier):
     n_estimators : int, default=10
         The number of trees.
     max_depth : int, default=3
-        The most splits on a path; a feature is used once. The paper takes the logarithm to base 5 of n/25, which the
-        data tell: choose it from what is public.
+        The largest number of splits on a path. A feature is used at most once on a path. The paper takes log_5(n/25),
+        which depends on the data: choose the depth from public knowledge.
     n_bins : int, default=5
-        Into how many bins of equal width numeric features are cut.
+        The number of bins of equal width that numeric features are cut into.
     pruning : bool, default=True
-        Whether splits whose leaves are no purer than the node they split are undone.
+        Whether splits are undone whose leaves are no purer than the node.
     accounting : {"strict", "paper"}, default="strict"
-        ``"strict"`` keeps the promise of epsilon. ``"paper"`` does as the code behind the DiPriMe paper's tables does;
-        whether that is private, and what it truly costs, is in the ledger.
+        ``"strict"`` guarantees epsilon. ``"paper"`` follows the code of the DiPriMe paper's experiments; the ledger
+        states whether that is private, and what it truly costs.
     n_jobs : int or None, default=None
         The number of threads that read the target; ``None`` is one for each core.
     random_state : int, RandomState instance or None, default=None

@@ -1,4 +1,4 @@
-"""A fitted forest of multi-way trees: flat arrays of released numbers, and nothing else."""
+"""Fitted forests of multi-way trees: flat arrays of released numbers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ LEAF = -1
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree, its nodes level by level from the root, the children of a split next to each other.
+    """One tree. Nodes are in level order, and the children of a split are next to each other.
 
     Attributes
     ----------
     features : array of shape (n_nodes,)
-        The feature that a node splits on, -1 for a leaf.
+        The feature that a node splits on; -1 for a leaf.
     first_children : array of shape (n_nodes,)
-        The first of its children, one for each branch of the feature.
+        The first child of a node. It has one child for each branch of the feature.
     shares : array of shape (n_nodes, n_outputs)
-        The released share of each class, or of the low and the high end of a numeric target.
+        The share of each class, or of the low and the high end of a numeric target, from released sums.
     sizes : array of shape (n_nodes,)
-        The released number of records.
+        The number of records, from released sums.
     """
 
     features: npt.NDArray[np.int32]
@@ -38,18 +38,18 @@ class Tree:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiwayForest:
-    """Trees whose splits have a branch for each bin or level.
+    """A forest of trees whose splits have one branch for each bin or level.
 
     Attributes
     ----------
     branches : Branches
-        Which branch of a split a record takes.
+        The branches of the splits.
     roots : array of shape (n_trees,)
-        The root of each tree; its nodes follow.
+        The root of each tree. The other nodes of the tree follow it.
     features, first_children : arrays of shape (n_nodes,)
-        The feature that a node splits on, -1 for a leaf, and the first of its children.
+        The feature that a node splits on, or -1 for a leaf, and the first child of the node.
     values : array of shape (n_nodes, n_outputs)
-        What a node predicts.
+        The prediction of each node.
     """
 
     branches: Branches
@@ -62,7 +62,7 @@ class MultiwayForest:
     def of_trees(
         cls, branches: Branches, trees: Sequence[Tree], values: Sequence[npt.NDArray[np.float64]]
     ) -> MultiwayForest:
-        """Put trees together, with what their nodes predict."""
+        """Return a forest of trees, given the predictions of their nodes."""
         sizes = [len(tree.features) for tree in trees]
         roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
         return cls(
@@ -82,7 +82,7 @@ class MultiwayForest:
         return f"MultiwayForest({self.n_trees} trees, {len(self.features)} nodes)"
 
     def _leaves(self, rows: RowReader) -> npt.NDArray[np.int64]:
-        """Return the leaf that each row reaches in each tree, numbered among all nodes, a row for each tree."""
+        """Return an array of shape (n_trees, n_rows): the leaf of each row, as an index of all nodes of the forest."""
         branches = self.branches.read(rows)
         nodes = np.repeat(self.roots[:, None], rows.n_rows, axis=1)
         for node in nodes:
@@ -94,11 +94,11 @@ class MultiwayForest:
         return nodes
 
     def apply(self, rows: RowReader) -> npt.NDArray[np.int64]:
-        """Return the leaf that each row reaches in each tree, numbered among the nodes of its tree."""
+        """Return an array of shape (n_rows, n_trees): the leaf of each row, as an index of the nodes of its tree."""
         return np.ascontiguousarray((self._leaves(rows) - self.roots[:, None]).T)
 
     def predict(self, rows: RowReader) -> npt.NDArray[np.float64]:
-        """Return the mean of what the trees predict."""
+        """Return the mean prediction of the trees."""
         total = np.zeros((rows.n_rows, self.values.shape[1]))
         for leaves in self._leaves(rows):
             total += self.values[leaves]

@@ -1,4 +1,4 @@
-"""Growth of one multi-way tree, level by level: release the nodes, choose their splits, send the rows on."""
+"""The growth of one multi-way tree, level by level: release sums, choose splits, send rows to the children."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from diprime.privacy.randomness import RandomSource
 
 @dataclass(frozen=True)
 class Records:
-    """What growth knows of the records whose target is known.
+    """The records whose target is known, as growth reads them.
 
     Attributes
     ----------
     branches : array of shape (n_features, n_rows)
-        The branch of every row at a split on each feature.
+        The branch that each row takes at a split on each feature.
     target : array of shape (n_rows,)
         The encoded target.
     layout : TargetLayout
-        How it becomes a vector.
+        How a target becomes a vector.
     """
 
     branches: npt.NDArray[np.uint8]
@@ -39,11 +39,11 @@ class Records:
             raise ValueError(f"There are more rows than the {MAX_ROWS:,} that are supported.")
 
     def only(self, kept: npt.NDArray[np.bool_]) -> Records:
-        """Return some of the records."""
+        """Return the records that are kept."""
         return self if kept.all() else replace(self, branches=self.branches[:, kept], target=self.target[kept])
 
     def sums(self, cells: npt.NDArray[np.int64], n_cells: int) -> npt.NDArray[np.int64]:
-        """Return the sum of the records' vectors in each cell, exactly."""
+        """Return the exact sum of the records' vectors in each cell."""
         n_outputs, units = self.layout.n_outputs, self.layout.units
         if units == 1:
             counts = np.bincount(cells * n_outputs + self.target, minlength=n_cells * n_outputs)
@@ -52,7 +52,7 @@ class Records:
         return np.stack([np.bincount(cells, minlength=n_cells) * units - high, high], axis=1)
 
     def squares(self, cells: npt.NDArray[np.int64], n_cells: int) -> npt.NDArray[np.float64]:
-        """Return ½·Σ‖t‖² of the records of each cell, their vectors scaled to sum 1."""
+        """Return ½·Σ‖t‖² over the records of each cell, with vectors t that sum to one."""
         if self.layout.task == "classification":
             return np.asarray(np.bincount(cells, minlength=n_cells) / 2)
         high = self.target / self.layout.units
@@ -67,7 +67,7 @@ def split_costs(
     sums: npt.NDArray[np.int64],
     released: npt.NDArray[np.int64],
 ) -> Costs:
-    """Return what it costs to split each node on each feature, given the true and the released sums of the nodes."""
+    """Return the cost of splitting each node on each feature, given the true and the released sums of the nodes."""
     n_nodes = len(sums)
     scores = np.empty((n_nodes, len(n_branches)), dtype=np.int64)
     for j, n in enumerate(n_branches):
@@ -86,12 +86,32 @@ def grow(
 ) -> Tree:
     """Grow one tree.
 
-    The nodes of a level hold disjoint records. Which nodes there are and which features are open to them follows from
-    released numbers alone, unless the recipe says otherwise: all branches of a split become nodes, empty or not, and
-    a feature is used once on a path.
+    The nodes of a level hold disjoint records. All branches of a split become nodes, empty or not, and a feature is
+    used at most once on a path. Except with a recipe that is not private, which nodes there are and which features they
+    can split on depends on released numbers only.
+
+    Parameters
+    ----------
+    records : Records
+        The records.
+    n_branches : array of shape (n_features,)
+        The number of branches of each feature.
+    recipe : Recipe
+        What is released, and how splits are chosen.
+    receipts : Receipts
+        What pays: one release of sums for each level, and one of splits for each level but the last.
+    source : RandomSource
+        The random bits.
+    closed_to_root : collection of int, default=()
+        Features that the root does not split on.
+
+    Returns
+    -------
+    tree : Tree
+        The tree.
     """
     n_features = len(n_branches)
-    node: npt.NDArray[np.int64] = np.zeros(len(records.target), dtype=np.int64)  # of each row, counted within the level
+    node: npt.NDArray[np.int64] = np.zeros(len(records.target), dtype=np.int64)  # of each row, within the level
     used: npt.NDArray[np.bool_] = np.zeros((1, n_features), dtype=bool)
     parents: npt.NDArray[np.float64] = np.full((1, records.layout.n_outputs), 1 / records.layout.n_outputs)
     features, first_children, shares, sizes = [], [], [], []
@@ -133,9 +153,9 @@ def grow(
 
 
 def prune(tree: Tree, n_branches: npt.NDArray[np.int64]) -> Tree:
-    """Undo, from below, the splits whose leaves are no purer than the node was; the root keeps its split.
+    """Undo, from the leaves up, splits whose leaves are no purer than the node; the root keeps its split.
 
-    Purity is the Gini index of the released shares; leaves count by their released sizes. All of it is
+    Purity is the Gini index of the released shares, and leaves are weighted by their released sizes, so pruning is
     post-processing.
     """
     features = tree.features.copy()

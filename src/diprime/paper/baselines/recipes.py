@@ -1,8 +1,8 @@
-"""What the trees of a baseline release and how they choose their splits: strictly private, or as published.
+"""What the trees of a baseline release and how they choose splits: strictly private, or as published.
 
-A tree releases the sums of its nodes at every level and, above the last one, chooses the feature that each node
-splits on. :class:`Recipe` does so with every promise kept; its subclasses do as the published code does, and their
-charges say what that truly costs.
+A tree releases the sums of its nodes at every level. At every level but the last, it chooses the feature that each node
+splits on. :class:`Recipe` is private. Its subclasses follow the published code, and their charges state what that truly
+costs.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ COMPOSITION = "a record is in one node of every level of every tree: levels and 
 
 
 def explained(sums: Sums, layout: TargetLayout, units: int) -> npt.NDArray[np.int64]:
-    """Return ⌊units·½·Σ S²/n⌋ of the sums S of each cell, records scaled to sum 1; zero where there are none.
+    """Return ⌊units·½·Σ S²/n⌋ for the sums S of each cell, with records scaled to sum to one; zero for empty cells.
 
-    What this leaves of ½·Σ‖t‖², the same for all ways of cutting a node, is the sum of squared errors ½·Σ‖t - t̄‖².
-    All in integers: S = q·n + r, hence S²/n = q·(S + r) + r²/n. No term passes 2^63 for up to ``MAX_ROWS`` rows.
+    This is the part of ½·Σ‖t‖² that the cell's mean explains; the rest is the sum of squared errors ½·Σ‖t - t̄‖². The
+    computation is in integers: with S = q·n + r, S²/n = q·(S + r) + r²/n. No term exceeds 2^63 for up to ``MAX_ROWS``
+    rows.
     """
     n = np.maximum(sums.sum(axis=1, keepdims=True) // layout.units, 1)
     q, r = np.divmod(sums, n)
@@ -46,21 +47,21 @@ def explained(sums: Sums, layout: TargetLayout, units: int) -> npt.NDArray[np.in
 
 @dataclass(frozen=True)
 class Receipts:
-    """What pays for the trees of a forest: the sums of their nodes, and their splits."""
+    """The receipts of a forest: for the sums of the nodes, and for the splits."""
 
     sums: Receipt
     splits: Receipt
 
 
 class Recipe:
-    """Every release charged at what it costs: an equal share of epsilon for each level's sums and each level's splits.
+    """The private recipe: an equal share of epsilon for the sums of each level and for the splits of each level.
 
     Parameters
     ----------
     epsilon : Fraction or inf
         The budget of the forest.
     n_trees, depth : int
-        Its trees, all of which see all records, and the splits on a path.
+        The number of trees, all of which see all records, and the number of splits on a path.
     n_features : int
         The number of features.
     layout : TargetLayout
@@ -69,23 +70,23 @@ class Recipe:
     Attributes
     ----------
     units : int
-        What a squared error of one costs.
+        The cost of a squared error of one.
     table : array
-        The weights of the costs of splits.
+        The weight of each cost in the choice of a split.
     """
 
     def __init__(self, epsilon: Epsilon, n_trees: int, depth: int, n_features: int, layout: TargetLayout) -> None:
         self.epsilon, self.n_trees, self.depth = epsilon, n_trees, depth
         self.n_features, self.layout = n_features, layout
         self.per_query = share_of(epsilon, Fraction(1, n_trees * self._n_shares))
-        # A record changes one child of every candidate: its error by 0 to 1, the floor by a unit more or less.
+        # A record changes one child of every candidate: its error by 0 to 1, and the floor by less than one unit.
         cost = Cost.joint(self._per_error, balance=Fraction(0), linear_tail=Fraction(0))
         self.units, self.cost_range = cost.units, cost.range
         self.table = self._make_table()
 
     @property
     def _n_shares(self) -> int:
-        return 2 * self.depth + 1  # sums of all levels, splits of all but the last
+        return 2 * self.depth + 1  # the sums of all levels, and the splits of all but the last
 
     @property
     def _per_error(self) -> Epsilon:
@@ -96,7 +97,7 @@ class Recipe:
         return weight_table(self.per_query, self.cost_range, self.n_features)
 
     def pay(self, ledger: Ledger) -> Receipts:
-        """Pay for the trees of the forest."""
+        """Pay for all trees of the forest."""
         return Receipts(
             ledger.pay(self._charge_of_sums("L1 sensitivity")),
             ledger.pay(self._charge_of_splits(f"cost range {self.cost_range} in units of 1/{self.units}")),
@@ -114,16 +115,16 @@ class Recipe:
         return Charge(kind, mechanism, bound, PureEpsilon(self.per_query), times, COMPOSITION, strict_measure=strict)
 
     def release(self, sums: Sums, receipt: Receipt, source: RandomSource) -> Sums:
-        """Release the sums of the nodes of a level; one record changes one of them, by ``units`` in L1 norm."""
+        """Release the sums of the nodes of a level. One record changes those of one node, by ``units`` in L1 norm."""
         return discrete_laplace(sums, receipt, self.layout.units, source.streams(len(sums)))
 
     def select(self, costs: Costs, receipt: Receipt, source: RandomSource) -> npt.NDArray[np.int64]:
-        """Choose the features that the nodes of a level split on, by the costs of these."""
+        """Choose the feature that each node of a level splits on, given the costs of the features."""
         n_nodes = len(costs)
         return Selection(receipt, self.table, source.streams(n_nodes)).pick(np.arange(n_nodes), costs)
 
     def shares(self, released: Sums, parents: Shares) -> Shares:
-        """Return the shares of each node's outputs; a node of which the noise leaves nothing has its parent's."""
+        """Return the shares of the outputs at each node: those of its parent where no released sum is positive."""
         left = np.maximum(released, 0)
         total = left.sum(axis=1, keepdims=True)
         return np.where(total > 0, left / np.maximum(total, 1), parents)
@@ -133,18 +134,18 @@ class Recipe:
         return np.asarray(np.maximum(released, 0).sum(axis=1) / self.layout.units)
 
     def goes_on(self, sums: Sums, released: Sums) -> npt.NDArray[np.bool_]:
-        """Return which nodes are split: those of which more than one output is left."""
+        """Return which nodes are split: those with more than one positive released sum."""
         return np.asarray((released > 0).sum(axis=1) > 1)
 
     def costs(self, scores: npt.NDArray[np.int64], squares: Shares, sums: Sums, released: Sums) -> Costs:
-        """Return the cost of splitting each node on each feature: the errors that would be left, up to a constant.
+        """Return the cost of splitting each node on each feature: the error that would remain, up to a constant.
 
         Parameters
         ----------
         scores : array of shape (n_nodes, n_features)
-            The sum over the children of what they explain.
+            The sum over the children of what their means explain.
         squares : array of shape (n_nodes,)
-            ``units``·½·Σ‖t‖² of the nodes' records.
+            ``units``·½·Σ‖t‖² over the records of each node.
         sums, released : arrays of shape (n_nodes, n_outputs)
             The true and the released sums of the nodes.
         """
@@ -152,10 +153,10 @@ class Recipe:
 
 
 class PublishedRandomForest(Recipe):
-    """DP-RF for classes as the DiPriMe paper ran it: the mean Gini index, with a sensitivity of one.
+    """DP-RF for classification as in the experiments of the DiPriMe paper: the mean Gini index, with sensitivity one.
 
-    The mean lies between zero and one whatever the records, so the sensitivity holds and the recipe is private. It
-    is also a thousand times too cautious, for one of n records changes a mean by about 1/n: splits come out random.
+    The mean is always between zero and one, so the sensitivity is correct and the recipe is private. It is also far too
+    large, because one of n records changes a mean by about 1/n. Splits are therefore almost random.
     """
 
     @property
@@ -166,7 +167,7 @@ class PublishedRandomForest(Recipe):
         return weight_table(self.per_query, 2 * self.units, self.n_features)
 
     def pay(self, ledger: Ledger) -> Receipts:
-        """Pay for the trees; a share for splits of the last level, which has none, is set aside."""
+        """Pay for all trees. The share for the splits of the last level, which are not made, is set aside."""
         receipts = Receipts(
             ledger.pay(self._charge_of_sums("L1 sensitivity")),
             ledger.pay(self._charge_of_splits(f"cost range {2 * self.units} in units of 1/{self.units}")),
@@ -187,21 +188,21 @@ class PublishedRandomForest(Recipe):
 
 
 class PublishedRegression(PublishedRandomForest):
-    """The DiPriMe paper's regression analogue of DP-RF, not private: noise scaled by the true number of records."""
+    """The regression analogue of DP-RF in the DiPriMe paper. It is not private: noise depends on true counts."""
 
-    # The published weights e^(-x) have 1e-12 added, which is what decides where all errors are large.
+    # The published weights are e^(-x) + 1e-12. The constant decides where all errors are large.
     _MAX_EXPONENT = 12 * math.log(10)
 
     @property
     def _per_error(self) -> Epsilon:
-        """The exponent of one squared error: half a tree's whole epsilon, for a sensitivity of 4."""
+        """The exponent of one squared error: half of a tree's epsilon over the sensitivity 4."""
         return share_of(self.epsilon, Fraction(1, 8 * self.n_trees))
 
     def _make_table(self) -> npt.NDArray[np.uint64]:
         return weight_table(self._per_error, self.units, self.n_features)
 
     def pay(self, ledger: Ledger) -> Receipts:
-        """Pay as published, and say what it truly costs."""
+        """Pay as published, and state the true cost."""
         true_cost = share_of(self._per_error, Fraction(self.units + 4, self.units))
         receipts = Receipts(
             ledger.pay(self._charge_of_sums("true counts released beside sums of sensitivity", math.inf)),
@@ -211,7 +212,7 @@ class PublishedRegression(PublishedRandomForest):
         return receipts
 
     def release(self, sums: Sums, receipt: Receipt, source: RandomSource) -> Sums:
-        """Add noise to the high sums alone, beside the true counts; where there is no record, draw a mean."""
+        """Add noise to the high sums only and release true counts; draw a mean for empty nodes."""
         units = self.layout.units
         counts = sums.sum(axis=1)
         high = super().release(np.ascontiguousarray(sums[:, 1:]), receipt, source)[:, 0]
@@ -220,7 +221,7 @@ class PublishedRegression(PublishedRandomForest):
         return np.stack([np.where(empty, units - drawn, counts - high), np.where(empty, drawn, high)], axis=1)
 
     def shares(self, released: Sums, parents: Shares) -> Shares:
-        """Return noisy means as they are, within the range or not."""
+        """Return noisy means without clamping them to the range."""
         return np.asarray(released / released.sum(axis=1, keepdims=True))
 
     def goes_on(self, sums: Sums, released: Sums) -> npt.NDArray[np.bool_]:
@@ -228,7 +229,7 @@ class PublishedRegression(PublishedRandomForest):
         return np.ones(len(sums), dtype=bool)
 
     def costs(self, scores: npt.NDArray[np.int64], squares: Shares, sums: Sums, released: Sums) -> Costs:
-        """Return the squared errors left, up to the one whose weight is the floor's."""
+        """Return the squared errors that would remain, cut off where the weight is 1e-12."""
         if self.epsilon == math.inf:
             return super().costs(scores, squares, sums, released)
         errors = np.floor(squares).astype(np.int64)[:, None] - scores
@@ -236,7 +237,10 @@ class PublishedRegression(PublishedRandomForest):
 
 
 class PublishedDecisionForest(Recipe):
-    """DP-DF as published, not private: the sensitivity of the Gini index at a noisy size; nodes only where rows are."""
+    """DP-DF as published. It is not private.
+
+    The sensitivity of the Gini index is taken at a noisy size, and classes and nodes without records get no noise.
+    """
 
     _EXPONENT_UNITS = 1 << 14
     _MAX_EXPONENT = 50
@@ -247,22 +251,22 @@ class PublishedDecisionForest(Recipe):
         return weight_table(Fraction(1), self._EXPONENT_UNITS, self.n_features)
 
     def pay(self, ledger: Ledger) -> Receipts:
-        """Pay as published, and say what it truly costs."""
+        """Pay as published, and state the true cost."""
         return Receipts(
             ledger.pay(self._charge_of_sums("true zeros released beside counts of sensitivity", math.inf)),
             ledger.pay(self._charge_of_splits("local sensitivity at a noisy size", math.inf)),
         )
 
     def release(self, sums: Sums, receipt: Receipt, source: RandomSource) -> Sums:
-        """Add noise to the counts of the classes that are there."""
+        """Add noise to the counts of classes that occur; release the zeros of the others."""
         return np.where(sums > 0, super().release(sums, receipt, source), 0)
 
     def goes_on(self, sums: Sums, released: Sums) -> npt.NDArray[np.bool_]:
-        """Split where there are several classes, and the noise leaves something of them."""
+        """Split nodes in which several classes occur and some released count is positive."""
         return np.asarray(((sums > 0).sum(axis=1) > 1) & (released > 0).any(axis=1))
 
     def costs(self, scores: npt.NDArray[np.int64], squares: Shares, sums: Sums, released: Sums) -> Costs:
-        """Return, in units of an exponent, how far the gain in Gini index is from the largest that counts."""
+        """Return the difference between the largest exponent and that of the Gini gain, in units of an exponent."""
         if self.epsilon == math.inf:
             return super().costs(scores, squares, sums, released)
         gain = (

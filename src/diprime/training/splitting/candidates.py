@@ -1,4 +1,4 @@
-"""Which splits a node can choose from: public, whatever the records are."""
+"""The candidate splits of a node. They are public: which candidates there are does not depend on the records."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ N_RANDOM_SPLITS = 254
 
 @dataclass(frozen=True)
 class CategoricalCandidates:
-    """The public candidate splits of the categorical features, drawn without looking at data.
+    """The candidate splits of categorical features, drawn without looking at data.
 
-    A feature with up to eight levels has all its splits. One with more has each level against the rest, and a fixed
-    number of random splits.
+    For a feature with up to eight levels, all splits are candidates. For a feature with more levels, the candidates are
+    each level against the rest and a fixed number of random splits.
 
     Attributes
     ----------
     masks : array of shape (n_splits, 32)
-        The splits of all features, one feature after the other.
+        The splits of all features, feature after feature.
     starts, sizes : arrays of shape (n_features,)
-        Where the splits of a feature begin, and how many there are.
+        The index of a feature's first split, and the number of its splits.
     """
 
     masks: Masks
@@ -41,12 +41,12 @@ class CategoricalCandidates:
 
     @classmethod
     def draw(cls, domain: Domain, source: RandomSource) -> CategoricalCandidates:
-        """Draw the candidates of a fit."""
+        """Draw the candidates of one fit."""
         masks, sizes = [np.zeros((0, N_CODES), dtype=np.uint8)], np.zeros(domain.n_features, dtype=np.int64)
         for feature in np.flatnonzero(domain.is_categorical):
             codes = np.array([*range(domain.n_codes[feature]), OTHER, MISSING])
             if len(codes) <= MAX_LEVELS_OF_ALL_SPLITS + 2:
-                # The first level stays left: a split and its mirror image are the same split.
+                # The first level always goes left, because a split and its mirror image are the same split.
                 numbers = np.arange(1, 1 << (len(codes) - 1), dtype=np.int64)[:, None]
                 sides = (numbers << 1 >> np.arange(len(codes))) & 1
             else:
@@ -61,7 +61,7 @@ class CategoricalCandidates:
 
 
 def draw_features(regions: Regions, k: int, source: RandomSource) -> npt.NDArray[np.int64]:
-    """Draw k of the features that can be split at each node; -1 where there are fewer."""
+    """Draw k of the features that can be split at each node; -1 fills up where there are fewer than k."""
     splittable = regions.splittable()
     n_nodes, n_features = splittable.shape
     if k == n_features:
@@ -74,21 +74,22 @@ def draw_features(regions: Regions, k: int, source: RandomSource) -> npt.NDArray
 
 
 class Candidates:
-    """The candidate splits of pairs of a node and a feature, a row of slots for each pair.
+    """The candidate splits of pairs of a node and a feature. Each pair has a row of slots.
 
-    Slots of a numeric feature hold threshold t with missing values left, and in the second half with missing values
-    right (see kernels/scoring.py). Slots of a categorical feature hold its listed splits.
+    For a numeric feature, slot t of the first half is threshold t with missing values on the left, and slot t of the
+    second half is the same threshold with missing values on the right (see kernels/scoring.py). For a categorical
+    feature, the slots are its candidate splits.
 
     Attributes
     ----------
     per_node : int
-        The number of features of each node.
+        The number of features tried at each node.
     nodes, features : arrays of shape (n_pairs,)
-        The node and the feature of each pair; feature -1 stands for none.
+        The node and the feature of each pair; -1 if there is no feature.
     kind : array of shape (n_pairs,)
-        0 for a numeric feature, 1 for a categorical one, -1 for none.
+        0 for a numeric feature, 1 for a categorical feature, -1 for none.
     n_slots : int
-        The number of slots of a row.
+        The number of slots in a row.
     """
 
     def __init__(
@@ -107,9 +108,25 @@ class Candidates:
     def costs(
         self, histograms: NodeHistograms, begin: int, end: int, cost: Cost, *, categories: bool = True
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """Return the costs of the pairs from ``begin`` to ``end``, and whose second half of slots mirrors the first.
+        """Return the costs of the candidates of some pairs.
 
-        Without ``categories``, categorical features have no candidates.
+        Parameters
+        ----------
+        histograms : NodeHistograms
+            The histograms of the nodes of the pairs.
+        begin, end : int
+            The range of pairs.
+        cost : Cost
+            The cost of a candidate.
+        categories : bool, default=True
+            Whether categorical features have candidates.
+
+        Returns
+        -------
+        costs : array of shape (end - begin, n_slots)
+            The costs; ``ABSENT_COST`` in slots without a candidate.
+        mirrored : array of shape (end - begin,)
+            Whether the second half of a row has the costs of the first half. It is then not written.
         """
         costs = np.empty((end - begin, self.n_slots), dtype=np.int64)
         mirrored = np.zeros(end - begin, dtype=np.uint8)
@@ -134,7 +151,7 @@ class Candidates:
         return costs, mirrored
 
     def masks(self, pairs: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> Masks:
-        """Return the masks of chosen slots."""
+        """Return the masks of some slots, each given by its pair and its place in the row."""
         features = self.features[pairs]
         masks = np.zeros((len(pairs), MASK_BYTES), dtype=np.uint8)
         numeric, categorical = self.kind[pairs] == 0, self.kind[pairs] == 1

@@ -1,4 +1,4 @@
-"""What a candidate split costs, and how far one record can change it."""
+"""The cost of a candidate split, and how much one record can change it."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ SHORTFALL_LOG_ODDS = 5
 class Cost:
     """The cost of a candidate: ``balance·max(0, enough - min(n_L, n_R)) + floor(units·impurity)``.
 
-    Terms common to all candidates are left out. The impurity of a child of n rows with class shares p is ½·n·Σ f(p).
-    With ``linear_tail = 0``, f(p) = p - p² and the impurity is the sum of squared errors. In general f has slope 1 up
-    to p = linear_tail and -1 from p = 1 - linear_tail on, and is a parabola between: more curvature near ½ at equal
-    sensitivity, none near 0 and 1.
+    Terms common to all candidates are left out. The impurity of a child with n rows and class shares p is ½·n·Σ f(p).
+    With ``linear_tail = 0``, f(p) = p - p² and the impurity is the sum of squared errors. In general, f has slope 1 up
+    to p = linear_tail, slope -1 from p = 1 - linear_tail on, and is a parabola in between. A longer tail means more
+    curvature near ½ at the same sensitivity.
 
     Attributes
     ----------
     units : int
-        The resolution of the impurity: one record changes it by at most so many steps.
+        The resolution of the impurity: the number of steps that make up an impurity of one.
     balance : int
-        The penalty, in units, for each row that the smaller child falls short.
+        The penalty, in units, for each row that the smaller child falls short of ``enough``.
     enough : int
-        The number of rows from which on a child falls short of none.
+        The number of rows that a child should have.
     linear_tail : Fraction
-        The share at either end where the impurity is linear: a multiple of 1/64 below one half.
+        The length of the intervals at 0 and at 1 in which f is linear: a multiple of 1/64 below one half.
     """
 
     units: int
@@ -47,21 +47,22 @@ class Cost:
 
     @property
     def range(self) -> int:
-        """The length of the interval that holds every cost's change when one record is added.
+        """The length of an interval that contains the changes of all costs when one record is added.
 
-        The impurity only grows, by at most 1 (docs/privacy.md, section 3). The floor adds less than one at either end,
-        and a float error below a quarter unit (kernels/scoring.py) does not reach the next integer: units + 2. The
-        shortfall of the smaller child only falls, by at most one: balance.
+        The impurity grows by at most 1 and never falls (docs/privacy.md, section 3). The floor adds less than one step
+        at either end, and the float error is below a quarter step (kernels/scoring.py): together ``units + 2``. The
+        shortfall of the smaller child falls by at most one row and never grows: ``balance``.
         """
         return (self.units + 2 if self.units else 0) + self.balance
 
     @classmethod
     def joint(cls, epsilon: Epsilon, balance: Fraction, linear_tail: Fraction) -> Cost:
-        """Return the cost of one selection over all features, in the finest units that its weights can tell apart.
+        """Return the cost for a selection over all features, in the finest units that its weights can tell apart.
 
-        The weights of a table stop falling near range/epsilon, so the units are coarser where epsilon is small. A child
-        has enough rows where a shortfall of that many would be chosen with odds of e^-SHORTFALL_LOG_ODDS at most; a
-        larger penalty would only compete with the impurity. All of it depends on public numbers only.
+        A table has a limited number of weights, and it takes about range/epsilon of them to fall by a factor of e: the
+        smaller epsilon, the coarser the units. ``enough`` is the number of rows at which a split with an empty child is
+        selected with odds of at most e^-SHORTFALL_LOG_ODDS. A larger penalty would only compete with the impurity. All
+        of this depends on public numbers only.
         """
         units = MAX_UNITS
         while units > MIN_UNITS and units > MAX_UNITS_PER_EPSILON * epsilon:
@@ -83,5 +84,5 @@ class Cost:
         )
 
 
-# |n_L - n_R|, up to a term that all candidates share: the least cost is at the median.
+# |n_L - n_R|, up to a term common to all candidates: the cost is least at the median.
 MEDIAN_COST = Cost(units=0, balance=2)

@@ -1,4 +1,4 @@
-"""The splitter that a method names."""
+"""The splitter of each method."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from diprime.training.splitting.median import MedianSplitter
 
 
 def make_splitter(domain: Domain, settings: Settings, linear_tail: Fraction, source: RandomSource) -> Splitter:
-    """Return the splitter that the settings name; ``linear_tail`` is about the impurity of ``"joint"``."""
+    """Return the splitter for the settings; only ``"joint"`` uses ``linear_tail``."""
     categories = CategoricalCandidates.draw(domain, source)
     if settings.method == "joint":
         balance = settings.balance

@@ -1,4 +1,4 @@
-"""The histograms of some nodes, as the scoring kernels read them."""
+"""The histograms that costs are computed from."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class NodeHistograms:
     Attributes
     ----------
     bins : array of shape (n_nodes, n_features·256·n_columns)
-        What an engine has counted.
+        The bins, as an engine returns them.
     layout : TargetLayout
-        What the bins hold.
+        How the bins hold counts and sums of the target.
     first_node : int
-        The node that row 0 is about.
+        The node of row 0.
     """
 
     bins: Bins
@@ -33,28 +33,28 @@ class NodeHistograms:
 
     @property
     def view(self) -> Any:
-        """The bins as a ``BinsView`` of the kernels."""
+        """The bins as a ``BinsView``, which the scoring kernels read."""
         return scoring.BinsView(self.bins, self.layout.n_columns, self.layout.shift)
 
     def rows(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the rows of the bins that hold some nodes."""
+        """Return the rows of the bins that belong to some nodes."""
         return nodes - self.first_node
 
     def counts(self, node: int, feature: int) -> npt.NDArray[np.int64]:
-        """Return how many records of a node have each code of a feature."""
+        """Return the number of records of a node with each code of a feature."""
         (row,) = self.rows(np.array([node]))
         packed = self.bins[row].reshape(-1, N_CODES, self.layout.n_columns)[feature]
         return np.asarray((packed >> np.uint64(self.layout.shift)).sum(axis=1).astype(np.int64))
 
 
 class EmptyHistograms(NodeHistograms):
-    """The histograms of nodes without records, for splits that do not look at data: one row serves every node."""
+    """Empty histograms, for splits that do not look at data. One row is shared by all nodes."""
 
     @classmethod
     def of(cls, n_features: int, layout: TargetLayout) -> EmptyHistograms:
-        """Return them for a number of features."""
+        """Return empty histograms of ``n_features`` features."""
         return cls(np.zeros((1, n_features * N_CODES * layout.n_columns), dtype=np.uint64), layout, 0)
 
     def rows(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the one row, for every node."""
+        """Return row 0 for every node."""
         return np.zeros_like(nodes)

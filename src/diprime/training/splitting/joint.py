@@ -24,8 +24,23 @@ from diprime.training.splitting.levels import Level
 class JointSplitter:
     """One selection over all features and thresholds, by impurity and by the shortfall of the smaller child.
 
-    The balance term keeps the paper's insight: where a node is too small to show a signal, the split falls near the
-    median instead of anywhere. In a large node it only keeps children from being tiny.
+    The balance term follows the paper: in a node too small to show a signal, the split is near a median rather than
+    anywhere. In a large node it only prevents tiny children.
+
+    Attributes
+    ----------
+    domain : Domain
+        The domain of the features.
+    categories : CategoricalCandidates
+        The candidate splits of categorical features.
+    max_features : int
+        The number of features tried at each node.
+    balance : Fraction
+        The penalty for each row that the smaller child falls short, as a multiple of one squared error.
+    linear_tail : Fraction
+        Where the impurity is linear; see :class:`~diprime.training.splitting.cost.Cost`.
+    looks_at_data : bool
+        Always True.
     """
 
     domain: Domain
@@ -36,11 +51,11 @@ class JointSplitter:
     looks_at_data: bool = True
 
     def cost(self, epsilon: Epsilon) -> Cost:
-        """Return the cost of a candidate, in the units that fit epsilon."""
+        """Return the cost of a candidate, in units chosen for epsilon."""
         return Cost.joint(epsilon, self.balance, self.linear_tail)
 
     def charges(self, level: int, epsilon: Epsilon, times: int, composition: str) -> tuple[Charge, ...]:
-        """Return what one level costs: one selection for each node."""
+        """Return the charge of one level: one selection at each node."""
         cost = self.cost(epsilon)
         bound = f"cost range {cost.range} in units of 1/{cost.units}"
         return (Charge("splits", "exponential mechanism", bound, PureEpsilon(epsilon), times, composition, level),)

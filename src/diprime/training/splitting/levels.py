@@ -1,4 +1,4 @@
-"""A way of choosing splits, and the selections of one level."""
+"""The selections of one level, and the interface of splitters."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from diprime.privacy.randomness import RandomSource
 from diprime.training.splitting.candidates import Candidates
 from diprime.training.splitting.histograms import NodeHistograms
 
-BATCH_BYTES = 1 << 20  # of costs: small enough for the processor's cache
+BATCH_BYTES = 1 << 20  # size of the costs of a batch: they fit in the processor's cache
 
 
 class Level(ABC):
-    """The selections of one level, prepared: they wait for histograms.
+    """The selections of one level, ready to be made as histograms arrive.
 
     Attributes
     ----------
     features : array of shape (n_nodes,)
-        The features of the splits chosen so far.
+        The feature of each node's split.
     masks : array of shape (n_nodes, 32)
-        Their masks. Where nothing is left to split, every row goes left.
+        The mask of each node's split. A node without candidates sends all its rows left.
     """
 
     def __init__(self, candidates: Candidates, n_nodes: int) -> None:
@@ -39,7 +39,7 @@ class Level(ABC):
         self.masks: Masks = np.zeros((n_nodes, MASK_BYTES), dtype=np.uint8)
 
     def choose(self, histograms: NodeHistograms, begin: int, end: int, threads: Threads) -> None:
-        """Choose the splits of the nodes from ``begin`` to ``end``, whose histograms are given."""
+        """Choose the splits of the nodes from ``begin`` to ``end`` by their histograms."""
         batch = max(1, BATCH_BYTES // (8 * self.candidates.per_node * self.candidates.n_slots))
 
         def work(a: int, b: int) -> None:
@@ -50,10 +50,10 @@ class Level(ABC):
 
     @abstractmethod
     def _choose(self, histograms: NodeHistograms, first: int, last: int) -> None:
-        """Choose the splits of the nodes from ``first`` to ``last``, whose costs fit in memory together."""
+        """Choose the splits of one batch of nodes, from ``first`` to ``last``."""
 
     def _set(self, nodes: npt.NDArray[np.int64], pairs: npt.NDArray[np.int64], masks: Masks) -> None:
-        """Set the splits of nodes to those of pairs of node and feature."""
+        """Set the splits of some nodes, given their pairs of node and feature and their masks."""
         self.features[nodes] = self.candidates.features[pairs]
         self.masks[nodes] = masks
 
@@ -64,16 +64,28 @@ class Splitter(Protocol):
     Attributes
     ----------
     looks_at_data : bool
-        Whether it needs histograms.
+        Whether the splits depend on histograms.
     """
 
     looks_at_data: bool
 
     def charges(self, level: int, epsilon: Epsilon, times: int, composition: str) -> tuple[Charge, ...]:
-        """Return what one level costs, made ``times`` times."""
+        """Return the charges of one level that is made ``times`` times with the same records, each time for epsilon."""
 
     def level(self, regions: Regions, receipts: Sequence[Receipt], source: RandomSource) -> Level:
-        """Prepare a level: make the choices that do not look at data, and pay for the selections that do.
+        """Prepare a level: make the choices that do not look at data, and use receipts for the selections that do.
 
-        The receipts are those of the charges.
+        Parameters
+        ----------
+        regions : Regions
+            The regions of the nodes of the level.
+        receipts : sequence of Receipt
+            The receipts of the :meth:`charges`, in their order.
+        source : RandomSource
+            The random bits.
+
+        Returns
+        -------
+        level : Level
+            The selections of the level.
         """

@@ -1,4 +1,4 @@
-"""The paper's splits: private medians of some features, then a private choice among them."""
+"""The splits of the paper: private medians of some features, then a private choice among them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,32 @@ from diprime.training.splitting.histograms import NodeHistograms
 from diprime.training.splitting.levels import Level
 
 MAX_GROUPS = 32
-QUALITY = Cost(units=MAX_UNITS, balance=0)  # the cost of a candidate among K: its sum of squared errors
+QUALITY = Cost(units=MAX_UNITS, balance=0)  # the cost of a median in the choice among K: the sum of squared errors
 
 
 @dataclass
 class MedianSplitter:
-    """The paper's splits: private medians of K features, then a private choice among them by split quality.
+    """The splits of the paper: private medians of K features, then a private choice among them by split quality.
 
-    In strict accounting each median pays for itself, because one record is in all K of them.
+    In strict accounting every median is charged, because each record contributes to all K of them.
 
-    With ``looks_at_data=False`` the medians are those of an empty histogram, uniform and free: the random splits of
-    DP-ERT.
+    With ``looks_at_data=False``, splits are drawn uniformly and cost nothing: the random splits of DP-ERT.
+
+    Attributes
+    ----------
+    domain : Domain
+        The domain of the features.
+    categories : CategoricalCandidates
+        The candidate splits of categorical features, for permute-and-flip. The exponential mechanism chooses among all
+        subsets.
+    max_features : int
+        K, the number of features tried at each node.
+    rule : {"exponential mechanism", "permute-and-flip"}
+        The mechanism of medians and of choices.
+    policy : AccountingPolicy
+        How many medians are charged, and the range of the split quality.
+    looks_at_data : bool
+        Whether the splits depend on histograms.
     """
 
     domain: Domain
@@ -48,16 +63,16 @@ class MedianSplitter:
 
     @property
     def n_charged(self) -> int:
-        """How many of the medians of a node are charged."""
+        """The number of medians of a node that are charged."""
         return self.policy.n_charged_medians(self.max_features)
 
     @property
     def quality_range(self) -> int:
-        """The range of the split quality."""
+        """The range of the split quality that choices are calibrated to."""
         return self.policy.quality_range(QUALITY.range)
 
     def charges(self, level: int, epsilon: Epsilon, times: int, composition: str) -> tuple[Charge, ...]:
-        """Return what one level costs: K medians and one choice for each node."""
+        """Return the charges of one level: K medians and one choice at each node."""
         if not self.looks_at_data:
             return ()
         k = self.max_features
@@ -135,14 +150,14 @@ class _MedianLevel(Level):
     def _qualities(
         self, histograms: NodeHistograms, pairs: npt.NDArray[np.int64], masks: Masks
     ) -> npt.NDArray[np.int64]:
-        """Return the costs of splitting pairs of node and feature by masks."""
+        """Return the costs, in the choice, of the medians of some pairs of node and feature."""
         rows, features = histograms.rows(self.candidates.nodes[pairs]), self.candidates.features[pairs]
         costs = np.empty(len(pairs), dtype=np.int64)
         scoring.mask_costs(QUALITY.rule(histograms.layout), histograms.view, rows, features, masks, costs)
         return costs
 
     def _draw_medians(self, histograms: NodeHistograms, begin: int, end: int) -> tuple[npt.NDArray[np.bool_], Masks]:
-        """Draw a median split for each pair of node and feature; return which pairs have one, and the masks."""
+        """Draw a median for each pair of node and feature; return which pairs have one, and the masks."""
         all_subsets = self.splitter.rule == "exponential mechanism"
         found = np.zeros(end - begin, dtype=np.bool_)
         masks = np.zeros((end - begin, MASK_BYTES), dtype=np.uint8)
@@ -160,10 +175,10 @@ class _MedianLevel(Level):
         return found, masks
 
     def _draw_subset(self, histograms: NodeHistograms, pair: int) -> npt.NDArray[np.uint8]:
-        """Draw a balanced split of the categories of one feature at one node, out of all there are.
+        """Draw a balanced split of the categories of one feature at one node, out of all splits.
 
-        More than 32 categories are first put into 32 groups at random: the knapsack recursion grows with the square
-        of their number.
+        More than 32 categories are first put into 32 random groups, because the time of the knapsack recursion grows
+        with the square of their number.
         """
         node, feature = int(self.candidates.nodes[pair]), int(self.candidates.features[pair])
         allowed = np.unpackbits(self.regions.allowed[node, self.regions.categorical_index[feature]], bitorder="little")

@@ -1,0 +1,38 @@
+"""Histograms of nodes: which row of the bins a node has, and how many records its codes have."""
+
+import numpy as np
+import pytest
+
+from diprime.domain.codes import N_CODES
+from diprime.kernels import scoring
+from diprime.training.splitting.histograms import EmptyHistograms, NodeHistograms
+from tests.candidate_splits import DOMAIN, LAYOUTS, engine_of, random_rows
+
+pytestmark = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+
+
+def test_counts_are_the_records_of_a_node_by_code(layout):
+    codes, target = random_rows(DOMAIN, layout, 80, 0)
+    trees = np.arange(80, dtype=np.uint16) % 4
+    engine = engine_of(codes, target, layout, trees, 4)
+    for begin, end in ((0, 4), (2, 4)):  # of the whole level, and of its second chunk
+        histograms = NodeHistograms(engine.histograms(begin, end), layout, begin)
+        assert histograms.rows(np.arange(begin, end)).tolist() == list(range(end - begin))
+        for node in range(begin, end):
+            for feature in range(DOMAIN.n_features):
+                expected = np.bincount(codes[trees == node, feature], minlength=N_CODES)
+                assert histograms.counts(node, feature).tolist() == expected.tolist()
+
+
+def test_the_kernels_are_given_the_bins_and_how_to_read_them(layout, monkeypatch):
+    monkeypatch.setattr(scoring, "BinsView", lambda *arguments: arguments)
+    histograms = EmptyHistograms.of(3, layout)
+    assert histograms.view == (histograms.bins, layout.n_columns, layout.shift)
+
+
+def test_one_empty_row_serves_every_node(layout):
+    histograms = EmptyHistograms.of(3, layout)
+    assert histograms.bins.shape == (1, 3 * N_CODES * layout.n_columns)
+    assert not histograms.bins.any()
+    assert histograms.rows(np.array([0, 7, 1000])).tolist() == [0, 0, 0]
+    assert not histograms.counts(1000, 2).any()

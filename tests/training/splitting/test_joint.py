@@ -1,0 +1,65 @@
+"""The joint splitter: one selection a node, at the cost that its charge states, which finds signals."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from diprime.domain import MISSING, Categorical, Domain, Numeric
+from diprime.model.regions import Regions
+from diprime.privacy.measures import PureEpsilon
+from diprime.privacy.randomness import RandomSource
+from tests.candidate_splits import BINARY, CLASSES, DOMAIN, engine_of, goes_right, grow, make_splitter, paid_level
+from tests.spies import Releases
+
+
+@pytest.mark.parametrize("numeric", [True, False])
+def test_a_signal_that_is_all_in_missingness_is_found(numeric):
+    rng = np.random.default_rng(1)
+    n = 2000
+    missing = rng.random(n) < 0.3
+    noise = Numeric(0, 1)
+    if numeric:
+        domain = Domain({"noise": noise, "signal": Numeric(0, 1)}, target=CLASSES)
+        column = np.where(missing, np.nan, rng.random(n))
+    else:
+        domain = Domain({"noise": noise, "signal": Categorical(range(20))}, target=CLASSES)
+        column = np.where(missing, np.nan, rng.integers(0, 20, n))
+    codes = domain.encode(np.stack([rng.random(n), column], axis=1))
+    target = missing.astype(np.int32)
+    splitter = make_splitter("joint", domain, balance=Fraction(0))
+    for epsilon in (Fraction(20), math.inf):
+        structure = grow(engine_of(codes, target, BINARY), splitter, domain, 1, [epsilon], RandomSource(4))
+        assert structure.features[0, 0] == 1
+        right = goes_right(structure.masks[0, 0], codes[:, 1])
+        assert (right == missing).all() or (right == ~missing).all()
+
+
+@pytest.mark.parametrize("missing_right", [False, True])
+def test_missing_values_go_to_the_side_that_they_resemble(missing_right):
+    rng = np.random.default_rng(1)
+    x = rng.random(3000)
+    target = (x > 0.5).astype(np.int32)
+    x[(rng.random(3000) < 0.4) & ((x > 0.5) == missing_right)] = np.nan
+    domain = Domain({"x": Numeric(0, 1)}, target=CLASSES)
+    engine = engine_of(domain.encode(x[:, None]), target, BINARY)
+    structure = grow(engine, make_splitter("joint", domain), domain, 1, [Fraction(20)], RandomSource(4))
+    assert goes_right(structure.masks[0, 0], np.array([MISSING, 0, 254])).tolist() == [missing_right, False, True]
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(3, 2), math.inf])
+def test_a_level_is_charged_one_selection_with_the_range_that_its_weights_are_made_for(epsilon, monkeypatch):
+    splitter = make_splitter("joint", DOMAIN, balance=Fraction(1, 20))
+    (charge,) = splitter.charges(3, epsilon, 4, "composition")
+    cost = splitter.cost(epsilon)
+    assert (charge.kind, charge.level, charge.mechanism) == ("splits", 3, "exponential mechanism")
+    assert charge.bound == f"cost range {cost.range} in units of 1/{cost.units}"
+    assert (charge.measure, charge.times, charge.composition) == (PureEpsilon(epsilon), 4, "composition")
+    assert charge.strict_measure is None
+    releases = Releases(monkeypatch)
+    level = paid_level(splitter, Regions.roots(DOMAIN, 6), epsilon, RandomSource(0))
+    (paid,) = releases.selections
+    assert level.cost == cost
+    assert (paid.epsilon, paid.cost_range, paid.times) == (epsilon, cost.range, 1)
+    assert paid.n_candidates == level.candidates.n_slots * DOMAIN.n_features
