@@ -49,7 +49,8 @@ def test_what_is_missing_is_measured_and_nothing_else(tmp_path, monkeypatch, con
     assert [(unit.contender, unit.repeat) for unit in units] == [(contender, r) for r in range(about.repeats)]
     assert all(unit.epsilons == about.epsilons for unit in units)
     scores = measure(units[0]._replace(epsilons=about.epsilons[-1:]))
-    assert 0.2 < scores[0]["accuracy"] < 0.6
+    # Classes that nothing predicts, 60 rows: all wrong, or nine in ten right, happens once in 10^10 runs.
+    assert 0 < scores[0]["accuracy"] < 0.9
     results.put(Key(contender, "small", about.epsilons[-1]), about.release(), 0, scores[0])
     left = list(missing(results, [contender], ["small"]))
     assert sum(len(unit.epsilons) for unit in left) == len(about.epsilons) * about.repeats - 1
