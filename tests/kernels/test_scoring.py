@@ -306,7 +306,7 @@ def test_mask_costs_are_those_of_exact_arithmetic(seed, layout, style, cost, n):
 
 @given(seeds, layouts, styles, costs_of)
 @settings(deadline=None, max_examples=40)
-def test_family_costs_are_those_of_their_masks_where_both_sides_can_occur(seed, layout, style, cost):
+def test_categorical_costs_are_those_of_their_masks_where_both_sides_can_occur(seed, layout, style, cost):
     rng = np.random.default_rng(seed)
     codes = np.array(sorted({0, 1, 254, 255, *rng.integers(0, 256, size=3).tolist()}))
     cells = [draw_cells(rng, layout, style, codes) for _ in range(4)]
@@ -320,7 +320,7 @@ def test_family_costs_are_those_of_their_masks_where_both_sides_can_occur(seed, 
     allowed[:, codes] = rng.random((3, len(codes))) < 0.6
     costs = np.full((4, 9), UNTOUCHED, dtype=np.int64)
     after, _ = BOTH(
-        "family_costs", *layout.arguments(cost, bins), nodes, features, starts, sizes,
+        "categorical_costs", *layout.arguments(cost, bins), nodes, features, starts, sizes,
         masks_of(rights), masks_of(allowed), rows, costs,
     )  # fmt: skip
     absent = np.ones((3, 9), dtype=bool)
@@ -335,7 +335,7 @@ def test_family_costs_are_those_of_their_masks_where_both_sides_can_occur(seed, 
     assert (after[-1][3] == UNTOUCHED).all()
 
 
-@pytest.mark.parametrize("name", ["mask_costs", "numeric_costs", "family_costs"])
+@pytest.mark.parametrize("name", ["mask_costs", "numeric_costs", "categorical_costs"])
 def test_no_pairs(name):
     none, bins = np.zeros(0, dtype=np.int64), np.zeros((1, 256), dtype=np.uint64)
     no_masks, no_bytes = np.zeros((0, 32), np.uint8), np.zeros(0, np.uint8)
@@ -343,7 +343,7 @@ def test_no_pairs(name):
     scratch, flags, two = np.zeros((4, 256)), np.zeros(2, np.uint8), np.zeros((2, 4), dtype=np.int64)
     if name == "mask_costs":
         BOTH(name, *head, none, none, no_masks, none)
-    elif name == "family_costs":
+    elif name == "categorical_costs":
         BOTH(name, *head, none, none, none, none, no_masks, no_masks, none, two)
     else:
         BOTH(name, *head, none, none, no_bytes, no_bytes, no_bytes, none, scratch, flags, two)

@@ -464,7 +464,7 @@ def _splits(
     return False
 
 
-def family_costs(
+def categorical_costs(
     rule: CostRule,
     view: BinsView,
     nodes: cython.const[cython.longlong][::1],
@@ -478,7 +478,7 @@ def family_costs(
 ) -> None:
     """Fill row ``rows[i]`` of the costs with the splits of a categorical feature at a node.
 
-    The candidates are ``sizes[i]`` masks of a public family, from ``starts[i]`` on. Only the codes in ``allowed[i]``
+    The candidates are ``sizes[i]`` public masks, from ``starts[i]`` on. Only the codes in ``allowed[i]``
     can occur at the node. A mask that sends all of them to the same side splits nothing, and its slot is absent.
     """
     i: cython.Py_ssize_t

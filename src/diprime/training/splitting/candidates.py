@@ -147,7 +147,7 @@ class Candidates:
             allowed = self.regions.allowed[nodes, self.regions.categorical_index[features]]
             starts, sizes = self.categories.starts[features], self.categories.sizes[features]
             rows, masks = histograms.rows(nodes), self.categories.masks
-            scoring.family_costs(rule, view, rows, features, starts, sizes, masks, allowed, categorical, costs)
+            scoring.categorical_costs(rule, view, rows, features, starts, sizes, masks, allowed, categorical, costs)
         return costs, mirrored
 
     def masks(self, pairs: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> Masks:
