@@ -66,7 +66,7 @@ def engine_of(codes, target, layout, trees=None, n_trees=1):
 
 def histograms_of(engine, n_nodes=1):
     """Return copies of the histograms of all nodes of a level, which outlive the next one."""
-    return NodeHistograms(engine.histograms(0, n_nodes).copy(), engine.layout, 0)
+    return NodeHistograms(engine.histograms(0, n_nodes).copy(), engine._layout, 0)
 
 
 def root_histograms(codes, target, layout):

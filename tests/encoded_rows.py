@@ -33,4 +33,5 @@ def local_engine(codes, target, trees, n_trees, layout, threads, kind=LocalEngin
     """Return an engine whose rows are at the roots of trees that the test has chosen."""
     engine = kind(EncodedRows(codes), target, layout, threads)
     engine.assign_trees(FixedAssignment(np.asarray(trees, dtype=np.uint16), n_trees), RandomSource(0))
+    engine.start()
     return engine

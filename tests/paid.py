@@ -13,9 +13,10 @@ from diprime.privacy.mechanisms import laplace, subsets
 from diprime.privacy.mechanisms.selection import Selection
 
 
-def receipt(mechanism, epsilon=1, times=1):
-    """Return a receipt for releases by a mechanism."""
-    return Ledger(math.inf).pay(Charge("a release", mechanism, "a bound", PureEpsilon(epsilon), times))
+def receipt(mechanism, epsilon=1, times=1, calibrated_to=1):
+    """Return a receipt for releases by a mechanism, calibrated to a sensitivity or a range."""
+    charge = Charge("a release", mechanism, "a bound", PureEpsilon(epsilon), times, calibrated_to=calibrated_to)
+    return Ledger(math.inf).pay(charge)
 
 
 def pay(charge):
@@ -25,15 +26,16 @@ def pay(charge):
 
 def select(rule, costs, table, streams, mirrored=None):
     """Pick from every row of costs, row i with stream i, by a table of weights."""
-    return Selection(receipt(rule), table, streams).pick(np.arange(len(costs)), costs, mirrored)
+    return Selection.with_published_weights(receipt(rule), table, streams).pick(np.arange(len(costs)), costs, mirrored)
 
 
 def subset_median(counts, table, stream):
     """Draw a split of categories by a table of weights."""
-    selection = Selection(receipt("exponential mechanism"), table, stream[None, :])
+    selection = Selection.with_published_weights(receipt("exponential mechanism"), table, stream[None, :])
     return subsets.subset_median(selection, 0, counts)
 
 
 def discrete_laplace(values, epsilon, sensitivity, streams):
     """Add noise of scale sensitivity/epsilon."""
-    return laplace.discrete_laplace(values, receipt(laplace.DISCRETE_LAPLACE, epsilon), sensitivity, streams)
+    paid = receipt(laplace.DISCRETE_LAPLACE, epsilon, calibrated_to=sensitivity)
+    return laplace.discrete_laplace(values, paid, sensitivity, streams)

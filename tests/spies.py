@@ -204,16 +204,21 @@ class Releases:
         monkeypatch.setattr(Ledger, "pay", watched)
 
     def _watch_selections(self, monkeypatch):
-        set_up, pick = Selection.__init__, Selection.pick
+        set_up, published, pick = Selection.__init__, Selection.with_published_weights, Selection.pick
 
         def watched_table(*arguments):
             table = weight_table(*arguments)
             self._tables[id(table)] = (arguments, table)  # kept, so that no other object takes its id
             return table
 
-        def watched_set_up(selection, receipt, table, streams, times=1):
-            set_up(selection, receipt, table, streams, times)
+        def watched_set_up(selection, receipt, streams, *, times=1, **calibration):
+            set_up(selection, receipt, streams, times=times, **calibration)
             self._record(selection, receipt.charge, times)
+
+        def watched_published(receipt, table, streams):
+            selection = published(receipt, table, streams)
+            self._record(selection, receipt.charge, 1)
+            return selection
 
         def watched_pick(selection, sets, costs, mirrored=None):
             written = costs.copy()
@@ -226,6 +231,7 @@ class Releases:
 
         replace_everywhere(monkeypatch, weight_table, watched_table)
         monkeypatch.setattr(Selection, "__init__", watched_set_up)
+        monkeypatch.setattr(Selection, "with_published_weights", watched_published)
         monkeypatch.setattr(Selection, "pick", watched_pick)
 
     def _record(self, selection, charge, times):

@@ -7,7 +7,7 @@ class NumpyEngine:
     """An engine that counts every histogram anew, row by row, without kernels, threads or subtraction."""
 
     def __init__(self, rows, target, layout, threads):
-        self.layout = layout
+        self._layout = layout
         known = target >= 0
         codes = np.empty((rows.n_rows, rows.n_features), dtype=np.uint8)
         rows.read(0, rows.n_rows, codes)
@@ -16,30 +16,29 @@ class NumpyEngine:
         self._threads = threads
 
     def target_counts(self):
-        return np.bincount(self._known_target, minlength=self.layout.n_targets)
+        return np.bincount(self._known_target, minlength=self._layout.n_targets)
 
     def assign_trees(self, assignment, source):
         trees = assignment.draw(self._all_rows, source, self._threads)[self._known].astype(np.int64)
         kept = trees < assignment.n_trees
         self._roots, self._n_roots = trees[kept], assignment.n_trees
         self._codes, self._target = self._known_codes[kept], self._known_target[kept]
-        self.start()
 
     def start(self):
         self._nodes, self._n_nodes = self._roots, self._n_roots
-        self.set_windows(self.layout.whole_range)
+        self.set_windows(self._layout.whole_range)
 
     def set_windows(self, windows):
-        self._amounts = self.layout.contributions(windows).amounts
+        self._amounts = self._layout.contributions(windows).amounts
         self._windows = self._nodes if len(windows) > 1 else np.zeros_like(self._nodes)
 
     def chunks(self):
         yield from ((node, node + 1) for node in range(self._n_nodes))
 
     def histograms(self, begin, end):
-        columns = self.layout.contributions(self.layout.whole_range).columns
+        columns = self._layout.contributions(self._layout.whole_range).columns
         n_features = self._codes.shape[1]
-        bins = np.zeros((end - begin, n_features, 256, self.layout.n_columns), dtype=np.uint64)
+        bins = np.zeros((end - begin, n_features, 256, self._layout.n_columns), dtype=np.uint64)
         here = (self._nodes >= begin) & (self._nodes < end)
         codes, target = self._codes[here], self._target[here]
         amounts = self._amounts[self._windows[here], target]
@@ -54,12 +53,12 @@ class NumpyEngine:
         self._n_nodes *= 2
 
     def node_target_counts(self):
-        counts = np.zeros((self._n_nodes, self.layout.n_targets), dtype=np.int64)
+        counts = np.zeros((self._n_nodes, self._layout.n_targets), dtype=np.int64)
         np.add.at(counts, (self._nodes, self._target), 1)
         return counts
 
     def node_sums(self, window):
-        adds = self.layout.contributions(window)
-        bins = np.zeros((self._n_nodes, self.layout.n_columns), dtype=np.uint64)
+        adds = self._layout.contributions(window)
+        bins = np.zeros((self._n_nodes, self._layout.n_columns), dtype=np.uint64)
         np.add.at(bins, (self._nodes, adds.columns[self._target]), adds.amounts[0, self._target])
-        return self.layout.vectors(bins)
+        return self._layout.vectors(bins)

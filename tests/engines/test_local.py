@@ -225,6 +225,7 @@ def test_all_records_are_counted_by_target_wherever_they_are_and_if_no_tree_has_
     engine.route(*random_splits(2, 0))
     assert (engine.target_counts() == expected).all()
     engine.assign_trees(FixedAssignment(np.full(500, 2, dtype=np.uint16), 2), RandomSource(0))
+    engine.start()
     assert not engine.node_target_counts().any()
     assert (engine.target_counts() == expected).all()
 
@@ -243,7 +244,8 @@ def test_trees_are_those_of_the_assignment_which_is_asked_once_for_all_rows_with
 
     engine = LocalEngine(EncodedRows(made.codes), made.target, made.layout, Threads(1))
     engine.assign_trees(Assignment(made.trees, 4), coins)
-    assert asked == [(300, coins)], "rows without a target are dealt as well: leaving them out moves no other"
+    engine.start()
+    assert asked == [(300, coins)], "rows without a target are assigned as well: leaving them out moves no other"
     assert (engine.node_target_counts() == DirectCounts(made).node_target_counts()).all()
 
 
@@ -268,6 +270,7 @@ def test_assigning_trees_again_is_as_if_it_were_the_first_time(n_threads):
             engine.histograms(0, 3 * 2**level)
             engine.route(*random_splits(3 * 2**level, level))
         engine.assign_trees(FixedAssignment(second.trees, 2), RandomSource(0))
+        engine.start()
         expected = DirectCounts(second)
         for level in range(3):
             check_histograms(engine, expected)

@@ -21,6 +21,7 @@ from diprime import Charge, Domain, Forest, Ledger, merge
 from diprime.baselines import DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.domain.target_layout import TargetLayout
 from diprime.engines.local import LocalEngine
+from diprime.estimators.parameters import RANDOM_STATE
 from diprime.privacy.ledger import Receipt
 from diprime.privacy.measures import PureEpsilon
 from diprime.privacy.mechanisms.selection import Selection
@@ -44,7 +45,7 @@ def fit_and_know(task, monkeypatch, **parameters):
             super().__init__(random_state)
             sources.append(self)
 
-    monkeypatch.setattr(diprime.estimators.base, "RandomSource", Recorded)
+    monkeypatch.setattr(diprime.estimators.base, "RANDOM_STATE", replace(RANDOM_STATE, check=Recorded))
     X, y = make(task, N)
     X[:, 0] = np.clip(X[:, 0], 0.137428811, 9.862571189)  # inside the public range: these ends are private
     missing = np.arange(N) % 100 == 0

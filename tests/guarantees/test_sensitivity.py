@@ -154,21 +154,21 @@ def numeric_candidates(domain):
 
 
 @pytest.mark.parametrize("linear_tail", LINEAR_TAILS)
-@pytest.mark.parametrize(("balance", "enough"), [(0, 0), (100, UNBOUNDED_SHORTFALL), (100, 3001), (100, 5)])
-def test_the_range_of_a_cost_is_used_up_to_the_rounding(linear_tail, balance, enough):
+@pytest.mark.parametrize(("balance", "min_rows"), [(0, 0), (100, UNBOUNDED_SHORTFALL), (100, 3001), (100, 5)])
+def test_the_range_of_a_cost_is_used_up_to_the_rounding(linear_tail, balance, min_rows):
     """The range is not only enough: a record can move two candidates of a node apart by nearly all of it."""
     target_kind, layout = TARGETS["binary"]
     candidates = numeric_candidates(Domain({"x": Numeric(edges=[1, 2])}, target_kind))
     n = 3000
     codes = np.repeat(np.array([0, 2], dtype=np.uint8), [n, n + 3])[:, None]
     target = np.repeat(np.array([0, 1], dtype=np.int32), [n, n + 3])
-    cost = Cost(1024, balance, enough, linear_tail)
+    cost = Cost(1024, balance, min_rows, linear_tail)
     # In the middle cell, the record is with its own class by one threshold and with the other, larger one by another.
     before = costs_of_all(candidates, root_histograms(codes, target, layout), 0, 1, cost)[0]
     codes, target = np.append(codes, [[1]], axis=0).astype(np.uint8), np.append(target, 0).astype(np.int32)
     after = costs_of_all(candidates, root_histograms(codes, target, layout), 0, 1, cost)[0]
     change = (after - before)[before != ABSENT_COST]
-    unused = balance if enough == 5 else 0  # both sides have enough rows: no shortfall changes
+    unused = balance if min_rows == 5 else 0  # both sides have enough rows: no shortfall changes
     assert cost.range - unused - 3 <= np.ptp(change) <= cost.range - unused
     if not unused:
         assert np.ptp(change) > 0.7 * cost.range

@@ -45,7 +45,7 @@ class Layout:
     def arguments(self, cost, bins, build=BOTH.build):
         """Return what a kernel makes of bins, and how it reads them."""
         scale = float(cost.units * self.weight / self.whole)
-        rule = build("CostRule", scale, float(self.whole), float(cost.linear_tail), cost.balance, cost.enough)
+        rule = build("CostRule", scale, float(self.whole), float(cost.linear_tail), cost.balance, cost.min_rows)
         return rule, build("BinsView", bins, self.n_columns, self.shift)
 
     def compiled_arguments(self, cost, bins):
@@ -126,7 +126,7 @@ def gain_of(layout, linear_tail, counts, values, right):
 def check_cost(found, layout, cells, right, cost):
     """The floor of a number within a quarter unit of the exact one."""
     n_left, n_right, gain = gain_of(layout, cost.linear_tail, *cells, right)
-    units = cost.balance * max(0, cost.enough - min(n_left, n_right)) - int(found)
+    units = cost.balance * max(0, cost.min_rows - min(n_left, n_right)) - int(found)
     exact = cost.units * gain
     assert floor(exact - Fraction(1, 4)) <= units <= floor(exact + Fraction(1, 4))
     if cost.units == 0:
@@ -476,10 +476,10 @@ def the_worst_record(cost):
 
 
 @pytest.mark.parametrize("linear_tail", LINEAR_TAILS)
-@pytest.mark.parametrize(("balance", "enough"), [(0, 0), (300, UNBOUNDED_SHORTFALL), (300, 3001)])
-def test_the_range_is_needed(linear_tail, balance, enough):
+@pytest.mark.parametrize(("balance", "min_rows"), [(0, 0), (300, UNBOUNDED_SHORTFALL), (300, 3001)])
+def test_the_range_is_needed(linear_tail, balance, min_rows):
     """A record moves two candidates apart by all of the range but the rounding."""
-    cost = Cost(UNITS, balance, enough, linear_tail)
+    cost = Cost(UNITS, balance, min_rows, linear_tail)
     length = np.ptp(the_worst_record(cost))
     assert cost.range - 3 <= length <= cost.range
     if linear_tail >= Fraction(1, 8):

@@ -225,7 +225,8 @@ def pmf_of_splits(recipe, records, n_branches):
     node = np.zeros(len(records.target), dtype=np.int64)
     sums = records.sums(node, 1)
     costs = split_costs(records, node, n_branches, recipe, sums, sums)
-    return exponential_pmf(costs[0].tolist(), recipe.table)
+    selection = recipe._selection(recipe.pay(Ledger(math.inf)).splits, RandomSource(0).streams(1))
+    return exponential_pmf(costs[0].tolist(), selection.table)
 
 
 def is_covered(recipe_type, epsilon, drawn):
@@ -255,7 +256,9 @@ def test_adding_a_record_changes_no_probability_of_a_split_by_more_than_its_cost
 
 @pytest.mark.parametrize("of_number", [False, True])
 def test_weights_made_for_twice_the_epsilon_are_found(of_number, monkeypatch):
-    monkeypatch.setattr(recipes, "weight_table", lambda epsilon, *rest: weight_table(2 * epsilon, *rest))
+    monkeypatch.setattr(
+        "diprime.privacy.mechanisms.selection.weight_table", lambda epsilon, *rest: weight_table(2 * epsilon, *rest)
+    )
     assert not is_covered(Recipe, Fraction(40), opposed_features(of_number))
 
 

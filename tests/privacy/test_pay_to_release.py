@@ -32,8 +32,8 @@ def paid(ledger: Ledger, costs: Costs, streams: Streams, table: Weights) -> None
     receipt = ledger.pay(CHARGE)
     discrete_laplace(costs, receipt, 1, streams)
     discrete_laplace(costs, receipt, 1, streams, times=2)
-    Selection(receipt, table, streams).pick(np.arange(3), costs)
-    selection = Selection.calibrated(receipt, streams, cost_range=2, n_candidates=3)
+    Selection.with_published_weights(receipt, table, streams).pick(np.arange(3), costs)
+    selection = Selection(receipt, streams, cost_range=2, n_candidates=3)
     subset_median(selection, 0, [1, 2])
     Selection.uniform(streams, 3).pick(np.arange(3), costs)
 
@@ -47,14 +47,17 @@ def noise(costs: Costs, streams: Streams) -> None:
 
 
 def selections(streams: Streams, table: Weights, ledger: Ledger) -> None:
-    Selection(EPSILON, table, streams)  # unpaid
-    Selection(None, table, streams)  # unpaid
-    Selection(CHARGE, table, streams)  # unpaid
-    Selection(ledger, table, streams)  # unpaid
+    Selection.with_published_weights(EPSILON, table, streams)  # unpaid
+    Selection.with_published_weights(None, table, streams)  # unpaid
+    Selection.with_published_weights(CHARGE, table, streams)  # unpaid
+    Selection.with_published_weights(ledger, table, streams)  # unpaid
+    Selection.with_published_weights(table, streams)  # unpaid
+    Selection.with_published_weights(table=table, streams=streams)  # unpaid
     Selection(table, streams)  # unpaid
-    Selection(table=table, streams=streams)  # unpaid
-    Selection.calibrated(EPSILON, streams, cost_range=2, n_candidates=3)  # unpaid
-    Selection.calibrated(streams=streams, cost_range=2, n_candidates=3)  # unpaid
+    Selection(EPSILON, streams, cost_range=2, n_candidates=3)  # unpaid
+    Selection(CHARGE, streams, cost_range=2, n_candidates=3)  # unpaid
+    Selection(None, streams, cost_range=2, n_candidates=3)  # unpaid
+    Selection(streams=streams, cost_range=2, n_candidates=3)  # unpaid
     Selection.uniform(streams, 3).table = table  # unpaid
     subset_median(EPSILON, 0, [1, 2])  # unpaid
 
@@ -108,7 +111,7 @@ def test_one_place_opens_ledgers():
 
 def test_only_published_recipes_weigh_costs_otherwise_than_was_paid():
     """Elsewhere, weights follow from the receipt: there is no table that could be of another epsilon."""
-    assert users_of("Selection") == {"paper/baselines/recipes.py"}
+    assert users_of("with_published_weights") == {"paper/baselines/recipes.py"}
 
 
 def test_free_selections_and_receipts_are_made_where_they_are_known_to_be_harmless():

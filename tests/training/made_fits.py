@@ -14,6 +14,7 @@ from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.randomness import RandomSource
 from diprime.training.estimates import LeafSums
+from diprime.training.plan import BudgetPlan
 from diprime.training.policy import STRICT
 from diprime.training.settings import Settings
 from diprime.training.train import train
@@ -73,6 +74,7 @@ def fit(method, task, *, n_rows=300, make_engine=LocalEngine, ledger=None, **cha
     settings = settings_of(method, **changes)
     if ledger is None:
         ledger = Ledger(settings.epsilon, settings.accounting)
+    plan = BudgetPlan.make(settings, DOMAINS[task])
     codes, target = random_rows(task, n_rows)
     engine = make_engine(EncodedRows(codes), target, DOMAINS[task].layout, ONE)
-    return Fitted(ledger, *train(engine, DOMAINS[task], settings, ledger, RandomSource(3), ONE))
+    return Fitted(ledger, *train(engine, DOMAINS[task], settings, plan, ledger, RandomSource(3), ONE))

@@ -149,7 +149,7 @@ def test_random_splits_never_ask_for_a_histogram(monkeypatch):
 def test_every_level_is_told_when_it_is_done(depth):
     engine = local_engine(*random_rows("binary", 50), np.zeros(50), 1, DOMAINS["binary"].layout, ONE)
     splitter, done = splitter_of("joint", "binary"), []
-    grower = Grower(engine, splitter, DOMAINS["binary"], RandomSource(5), ONE, engine.layout.whole_range)
+    grower = Grower(engine, splitter, DOMAINS["binary"], RandomSource(5), ONE, DOMAINS["binary"].layout.whole_range)
     grower.grow(1, receipts_of(splitter, depth), lambda: done.append(len(done)))
     assert done == list(range(depth))
 
@@ -162,7 +162,7 @@ def test_growth_uses_up_what_one_round_was_paid_and_cannot_grow_another_by_it(me
     engine = local_engine(*random_rows("number", 50), np.zeros(50), 1, DOMAINS["number"].layout, ONE)
     splitter = splitter_of(method, "number")
     receipts = receipts_of(splitter, 4, SOME_WINDOWS)
-    grower = Grower(engine, splitter, DOMAINS["number"], RandomSource(5), ONE, engine.layout.whole_range)
+    grower = Grower(engine, splitter, DOMAINS["number"], RandomSource(5), ONE, DOMAINS["number"].layout.whole_range)
     grower.grow(1, receipts)
     used = [*receipts.node_windows.values(), *(receipt for level in receipts.levels for receipt in level)]
     assert {receipt.unused for receipt in used} == {0}
@@ -176,7 +176,7 @@ def test_a_level_without_its_receipts_does_not_grow(method):
     engine = local_engine(*random_rows("binary", 50), np.zeros(50), 1, DOMAINS["binary"].layout, ONE)
     splitter = splitter_of(method, "binary")
     receipts = receipts_of(splitter, 2)
-    grower = Grower(engine, splitter, DOMAINS["binary"], RandomSource(5), ONE, engine.layout.whole_range)
+    grower = Grower(engine, splitter, DOMAINS["binary"], RandomSource(5), ONE, DOMAINS["binary"].layout.whole_range)
     with pytest.raises((ValueError, IndexError)):
         grower.grow(1, TreeReceipts({}, [receipts.levels[0], []], receipts.leaves))
 

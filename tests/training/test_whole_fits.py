@@ -169,12 +169,12 @@ def test_tables_of_windows_have_bounded_memory_however_many_nodes_there_are(smal
 
 
 def test_a_ledger_that_does_not_add_up_stops_the_fit(small, monkeypatch):
-    def spends_more(engine, domain, settings, ledger, source, threads):
+    def spends_more(engine, domain, settings, plan, ledger, *rest):
         ledger.pay(Charge("a look", "none", "", PureEpsilon(Fraction(1, 2))))
-        return train(engine, domain, settings, ledger, source, threads)
+        return train(engine, domain, settings, plan, ledger, *rest)
 
-    def spends_nothing(engine, domain, settings, ledger, source, threads):
-        return train(engine, domain, settings, Ledger(settings.epsilon), source, threads)
+    def spends_nothing(engine, domain, settings, plan, ledger, *rest):
+        return train(engine, domain, settings, plan, Ledger(settings.epsilon), *rest)
 
     monkeypatch.setattr("diprime.estimators.forest.train", spends_more)
     with pytest.raises(ValueError, match=r"The budget of epsilon = 1 does not cover"):

@@ -10,9 +10,10 @@ import polars as pl
 from diprime.cli.data_files import Advance, DataFile, InputError
 from diprime.cli.text_values import MISSING_WORDS, as_text, read_numbers
 from diprime.domain import Categorical, Domain, Numeric, Task
+from diprime.domain.codes import BUCKETS
 
 CHECK_COMMENT = "# check: this must be public knowledge"
-MAX_LEVELS = 254
+MAX_LEVELS = BUCKETS
 MAX_CLASSES = 20  # a target with more different whole numbers is drafted as numeric
 
 _HEADER = """\

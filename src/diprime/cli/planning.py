@@ -114,7 +114,7 @@ class SyntheticData:
     def __init__(self, domain: Domain, seed: int) -> None:
         self._domain = domain
         self._rng = np.random.default_rng(seed)
-        n_scores = len(domain.target.levels) if isinstance(domain.target, Categorical) else 1
+        n_scores = domain.layout.n_outputs if domain.task == "classification" else 1
         names = list(domain.names)
         chosen = self._rng.permutation(len(names))[:INFORMATIVE_FEATURES]
         self._effects = {names[i]: self._effect(int(domain.n_codes[i]), n_scores, names[i]) for i in chosen}

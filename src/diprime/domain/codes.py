@@ -13,7 +13,7 @@ __all__ = ["BUCKETS", "CELLS", "MISSING", "N_CODES", "OTHER", "TARGET_UNITS"]
 
 TARGET_UNITS = 4096
 """The code of the upper bound of a numeric target; the lower bound has code 0."""
-BUCKETS = 254
+BUCKETS = OTHER
 """The number of codes for the levels of a categorical feature; if it has more levels, some share a code."""
 
 _LOG_SPAN = 1_000_000  # a log scale whose low is not positive covers six decades

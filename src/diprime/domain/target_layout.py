@@ -81,7 +81,9 @@ class TargetLayout:
 
     @classmethod
     def of_number(cls, units: int) -> TargetLayout:
-        """Return the layout of a number in [0, units]: the two-class point (units - v, v)."""
+        """Return the layout of a number v in [0, units], a power of two: the two-class point (units - v, v)."""
+        if units <= 1:
+            raise ValueError(f"A number needs at least two units, got {units}; one unit is a class.")
         return cls(2, units, NUMBER_ROWS_BITS + units.bit_length() - 1)
 
     @property

@@ -32,13 +32,13 @@ class LocalEngine:
     layout : TargetLayout
         How the target becomes sums.
     threads : Threads
-        What does the work.
+        The threads that count and route.
     """
 
     def __init__(self, rows: Rows, target: npt.NDArray[np.int32], layout: TargetLayout, threads: Threads) -> None:
         if len(target) > layout.max_rows:
             raise ValueError(f"There are more rows than the {layout.max_rows:,} that are supported.")
-        self.layout = layout
+        self._layout = layout
         self._rows = rows
         self._target = target
         self._threads = threads
@@ -48,14 +48,13 @@ class LocalEngine:
 
     def target_counts(self) -> npt.NDArray[np.int64]:
         """Return how many of all records have each value of the target."""
-        return np.bincount(self._target[self._target >= 0], minlength=self.layout.n_targets)
+        return np.bincount(self._target[self._target >= 0], minlength=self._layout.n_targets)
 
     def assign_trees(self, assignment: TreeAssignment, source: RandomSource) -> None:
-        """Draw the tree of each row, and put every row at the root of its tree."""
+        """Draw the tree of each row, for :meth:`start` to put it at the root of."""
         trees = assignment.draw(self._rows.n_rows, source, self._threads)
         left_out = np.uint16(assignment.n_trees)
         self._scatter(np.where(self._target < 0, left_out, trees), assignment.n_trees)
-        self.start()
 
     def _scatter(self, trees: Trees, n_trees: int) -> None:
         """Encode the rows block by block, straight to where their trees' records are; tree ``n_trees`` is left out."""
@@ -80,17 +79,17 @@ class LocalEngine:
         self._threads.run(scatter, n_blocks)
 
     def start(self) -> None:
-        """Put every row back at the root of its tree; numeric targets are seen in their whole range."""
+        """Put every row at the root of its tree, and see numeric targets in their whole range."""
         self._bounds = self._root_bounds
-        self.set_windows(self.layout.whole_range)
+        self.set_windows(self._layout.whole_range)
 
     def set_windows(self, windows: Windows) -> None:
-        """See the targets of each node's records, and of its descendants', through a window in histograms from now on.
+        """From now on, histograms see the targets of each node and its descendants through a window.
 
         This discards cached parent histograms, which saw the targets through other windows.
         """
         n_nodes = len(self._bounds) - 1
-        self._contributions = self.layout.contributions(windows)
+        self._contributions = self._layout.contributions(windows)
         self._tables = np.arange(n_nodes, dtype=np.int64) if len(windows) > 1 else np.zeros(n_nodes, dtype=np.int64)
         self._parents: Bins | None = None
         self._next_parents: Bins | None = None
@@ -172,7 +171,7 @@ class LocalEngine:
                 shared.append((int(into[0]), n_slots + shard))
                 into[0] = n_slots + shard
             histogram.accumulate(
-                self._records, begins, ends, into, tables[a:b], adds.columns, adds.amounts, self.layout.n_columns, bins
+                self._records, begins, ends, into, tables[a:b], adds.columns, adds.amounts, self._layout.n_columns, bins
             )
 
         self._threads.run_between(count, list(range(n_shards + 1)))
@@ -205,11 +204,11 @@ class LocalEngine:
 
     def node_target_counts(self) -> npt.NDArray[np.int64]:
         """Return how many records of every node have each value of the target."""
-        return self._node_sums(self.layout.count_contributions(), self.layout.n_targets).astype(np.int64)
+        return self._node_sums(self._layout.count_contributions(), self._layout.n_targets).astype(np.int64)
 
     def node_sums(self, window: Windows) -> npt.NDArray[np.int64]:
         """Return the sum of the records' vectors at every node, with numeric targets seen through one window."""
-        return self.layout.vectors(self._node_sums(self.layout.contributions(window), self.layout.n_columns))
+        return self._layout.vectors(self._node_sums(self._layout.contributions(window), self._layout.n_columns))
 
     def _node_sums(self, adds: Contributions, n_columns: int) -> Bins:
         """Return the sums of what the records of every node add to each column."""

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from diprime.domain.target_layout import Bins, TargetLayout, Windows
+from diprime.domain.target_layout import Bins, Windows
 from diprime.engines.assignment import TreeAssignment
 from diprime.privacy.randomness import RandomSource
 
@@ -21,19 +21,17 @@ from diprime.privacy.randomness import RandomSource
 class Engine(Protocol):
     """The owner of the rows. Nodes of a level are numbered from left to right, tree after tree."""
 
-    layout: TargetLayout
-
     def target_counts(self) -> npt.NDArray[np.int64]:
         """Return how many of all records have each value of the target."""
 
     def assign_trees(self, assignment: TreeAssignment, source: RandomSource) -> None:
-        """Draw the tree of each row, and put every row at the root of its tree."""
+        """Draw the tree of each row, for :meth:`start` to put it at the root of."""
 
     def start(self) -> None:
-        """Put every row back at the root of its tree; numeric targets are seen in their whole range."""
+        """Put every row at the root of its tree, and see numeric targets in their whole range."""
 
     def set_windows(self, windows: Windows) -> None:
-        """See the targets of each node's records, and of its descendants', through a window in histograms from now on.
+        """From now on, histograms see the targets of each node and its descendants through a window.
 
         There is one window for each node, or one for all.
         """

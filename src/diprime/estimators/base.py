@@ -11,15 +11,14 @@ from typing import Any, TypeVar
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from diprime._util.threads import resolve_n_jobs
 from diprime.domain import Categorical, Domain, RowReader, Task
 from diprime.domain.batches import encode_batches
 from diprime.domain.encoding import Rows
-from diprime.estimators.parameters import DOMAIN
+from diprime.estimators.parameters import DOMAIN, N_JOBS, RANDOM_STATE
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.randomness import RandomSource
 
@@ -48,6 +47,19 @@ def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
     return order, objects
 
 
+class PrivateClassifierMixin(ClassifierMixin):  # type: ignore[misc]
+    """What all private classifiers share: the classes of the domain, and logarithms of probabilities."""
+
+    def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Any) -> None:
+        super()._set_fitted(domain, ledger, forest)
+        self.classes_ = sorted_classes(domain)[1]
+
+    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Predict the logarithm of the probability of each class; see :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+
 class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """The base class of all private estimators, whatever they learn.
 
@@ -72,16 +84,21 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Check the parameters and return the settings, among them ``epsilon`` and ``accounting`` of the ledger."""
 
     @abstractmethod
+    def _plan(self, settings: Any, domain: Domain) -> Any:
+        """Plan the releases, which must add up to epsilon. No row has been read, unless for a domain to infer."""
+
+    @abstractmethod
     def _learn(
         self,
         rows: Rows,
         target: npt.NDArray[np.int32],
         domain: Domain,
         settings: Any,
+        plan: Any,
         ledger: Ledger,
         source: RandomSource,
     ) -> Any:
-        """Charge the ledger for each release before it is made, and return the forest."""
+        """Pay for each release of the plan before it is made, and return the forest."""
 
     # -- input ---------------------------------------------------------------------------------------------------------
 
@@ -138,12 +155,13 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             warnings.warn(message, DataConversionWarning, stacklevel=3)
         domain = self._resolve_domain(X, y)
         settings = self._check_settings(domain.n_features)
+        plan = self._plan(settings, domain)
         rows = domain.reader(X)
-        target = domain.encode_target(y, n_threads=resolve_n_jobs(self.n_jobs))
+        target = domain.encode_target(y, n_threads=N_JOBS.check(self.n_jobs))
         if len(target) != rows.n_rows:
             sizes = [rows.n_rows, len(target)]
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
-        self._fit_encoded(rows, target, domain, settings, stacklevel=4)
+        self._fit_encoded(rows, target, domain, settings, plan, stacklevel=4)
         self._name_columns(X, domain, reset=True)
 
     def fit_batches(self: _Model, batches: Iterable[tuple[Any, Any]]) -> _Model:
@@ -167,6 +185,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
         domain = self._resolve_domain(None, None)
         settings = self._check_settings(domain.n_features)
+        plan = self._plan(settings, domain)
         self._name_columns(None, domain, reset=True)
 
         def with_named_columns() -> Iterator[tuple[Any, Any]]:
@@ -174,12 +193,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 self._name_columns(X, domain, reset=i == 0)
                 yield X, y
 
-        rows, target = encode_batches(with_named_columns(), domain, resolve_n_jobs(self.n_jobs))
-        self._fit_encoded(rows, target, domain, settings, stacklevel=3)
+        rows, target = encode_batches(with_named_columns(), domain, N_JOBS.check(self.n_jobs))
+        self._fit_encoded(rows, target, domain, settings, plan, stacklevel=3)
         return self
 
     def _fit_encoded(
-        self, rows: Rows, target: npt.NDArray[np.int32], domain: Domain, settings: Any, *, stacklevel: int
+        self, rows: Rows, target: npt.NDArray[np.int32], domain: Domain, settings: Any, plan: Any, *, stacklevel: int
     ) -> None:
         """Fit to encoded records. Every release of the library passes through here."""
         ledger = Ledger(settings.epsilon, settings.accounting)
@@ -187,7 +206,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             ledger.waive("the domain was inferred from the data, so it tells ranges and levels of single records.")
         if self.random_state is not None:
             ledger.waive("random_state was set, so whoever knows it can take the noise off the model.")
-        source = RandomSource(self.random_state)
+        source = RANDOM_STATE.check(self.random_state)
         for reason in ledger.waivers:
             warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=stacklevel)
         if settings.accounting == "paper":
@@ -196,7 +215,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "paper's numbers only."
             )
             warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
-        forest = self._learn(rows, target, domain, settings, ledger, source)
+        forest = self._learn(rows, target, domain, settings, plan, ledger, source)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
         self._set_fitted(domain, ledger, forest)

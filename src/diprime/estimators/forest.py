@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from diprime._util.threads import Threads, resolve_n_jobs
+from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.engines.local import LocalEngine
-from diprime.estimators.base import PrivateEstimator, sorted_classes
+from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator, sorted_classes
 from diprime.estimators.parameters import (
     ACCOUNTING,
     BALANCE,
@@ -40,6 +40,7 @@ from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.ledger import Accounting, Ledger
 from diprime.privacy.randomness import RandomSource
 from diprime.training.estimates import LeafSums
+from diprime.training.plan import BudgetPlan
 from diprime.training.policy import STRICT
 from diprime.training.settings import Method, Settings
 from diprime.training.train import train
@@ -87,20 +88,24 @@ class _DiPriMe(PrivateEstimator):
         epsilon = EPSILON.check(self.epsilon)
         method = METHOD.check(self.method)
         partition = PARTITION.check(self.partition)
-        max_features = MAX_FEATURES.check(self.max_features)
         same_rows = epsilon == math.inf and not partition
         return Settings(
             epsilon=epsilon,
             method=method,
             n_estimators=N_ESTIMATORS.check(self.n_estimators),
             max_depth=MAX_DEPTH.check(self.max_depth),
-            max_features=count_features(max_features, method, n_features, task=self._task, same_rows=same_rows),
+            max_features=count_features(
+                MAX_FEATURES.check(self.max_features), method, n_features, task=self._task, same_rows=same_rows
+            ),
             split_share=SPLIT_SHARE.check(self.split_share),
             balance=BALANCE.check(self.balance),
             partition=partition,
             policy=PUBLISHED if ACCOUNTING.check(self.accounting) == "paper" else STRICT,
             verbose=VERBOSE.check(self.verbose),
         )
+
+    def _plan(self, settings: Settings, domain: Domain) -> BudgetPlan:
+        return BudgetPlan.make(settings, domain)
 
     # -- fit -----------------------------------------------------------------------------------------------------------
 
@@ -110,12 +115,13 @@ class _DiPriMe(PrivateEstimator):
         target: npt.NDArray[np.int32],
         domain: Domain,
         settings: Settings,
+        plan: BudgetPlan,
         ledger: Ledger,
         source: RandomSource,
     ) -> Forest:
-        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
             engine = LocalEngine(rows, target, domain.layout, threads)
-            structure, leaves = train(engine, domain, settings, ledger, source, threads)
+            structure, leaves = train(engine, domain, settings, plan, ledger, source, threads)
         means = settings.policy.leaf_means(leaves, domain.layout)
         return Forest.of_trees(structure, self._leaf_values(means, leaves, domain), leaves.counts)
 
@@ -139,12 +145,12 @@ class _DiPriMe(PrivateEstimator):
             The index of the leaf, counted from the left of its tree.
         """
         rows = self._reader(X)
-        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
             return self.forest_.apply(rows, threads)
 
     def _predict_outputs(self, X: Any) -> npt.NDArray[np.float64]:
         rows = self._reader(X)
-        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
             return self.forest_.predict(rows, threads)
 
     @property
@@ -186,7 +192,7 @@ class _DiPriMe(PrivateEstimator):
         )
 
 
-class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
+class DiPriMeClassifier(PrivateClassifierMixin, _DiPriMe):
     """A differentially private forest for classification.
 
     Parameters
@@ -294,10 +300,6 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
     def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
         return means[..., sorted_classes(domain)[0]]
 
-    def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Forest) -> None:
-        super()._set_fitted(domain, ledger, forest)
-        self.classes_ = sorted_classes(domain)[1]
-
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Predict the probability of each class, in the order of ``classes_``.
 
@@ -314,11 +316,6 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
         means = self._predict_outputs(X)
         return np.minimum(means, 1.0, out=means)  # the weights of the trees sum to one up to rounding
 
-    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Predict the logarithm of the probability of each class; see :meth:`predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
-
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the most probable class of each row.
 
@@ -333,7 +330,7 @@ class DiPriMeClassifier(ClassifierMixin, _DiPriMe):  # type: ignore[misc]
             The predicted classes.
         """
         rows = self._reader(X)
-        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
             return np.asarray(self.classes_[self.forest_.decide(rows, threads)])
 
 

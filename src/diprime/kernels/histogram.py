@@ -2,11 +2,11 @@
 
 While trees grow, a row is a *record* of bytes: one code for each feature, padding, and the target in the last two
 bytes, low byte first. Records are moved from node to node, so that every pass reads memory in order. Tables made by
-histograms.py say what a target adds, and to which column. For histograms, every node can have a table of its own.
+domain/target_layout.py say what a target adds, and to which column. For histograms, every node can have its own table.
 
 A *bin* packs two sums into 64 bits: the count of rows in the bits from ``shift`` up, and the sum of their values below.
-Adding to a bin keeps both exact as long as the count is below 2^(64-shift) and the sum below 2^shift. histograms.py
-guarantees this for the largest number of rows that it accepts.
+Adding to a bin keeps both exact as long as the count is below 2^(64-shift) and the sum below 2^shift. An engine
+guarantees this: it refuses more rows than ``TargetLayout.max_rows``.
 """
 
 from __future__ import annotations

@@ -130,12 +130,13 @@ def _laplace(
     s: cython.uint[:],
     numerator: cython.ulonglong,
     denominator: cython.ulonglong,
-    most_wholes: cython.ulonglong,
+    max_wholes: cython.ulonglong,
     saturated: cython.longlong,
 ) -> cython.longlong:
     """Draw discrete Laplace noise of scale numerator/denominator: algorithm 2 of Canonne, Kamath and Steinke (2020).
 
-    After ``most_wholes`` successes of the geometric part the magnitude is ``saturated``; mechanisms.py chooses both.
+    After ``max_wholes`` successes of the geometric part the magnitude is ``saturated``. The caller chooses both; see
+    privacy/mechanisms/laplace.py.
     """
     part: cython.ulonglong
     wholes: cython.ulonglong
@@ -146,9 +147,9 @@ def _laplace(
         if not _bernoulli_exp(s, part, numerator):
             continue
         wholes = 0
-        while wholes < most_wholes and _bernoulli_exp(s, 1, 1):
+        while wholes < max_wholes and _bernoulli_exp(s, 1, 1):
             wholes += 1
-        if wholes == most_wholes:
+        if wholes == max_wholes:
             magnitude = saturated
         else:
             magnitude = (part + numerator * wholes) // denominator
@@ -201,7 +202,7 @@ def draw_laplace(
     streams: cython.uint[:, ::1],
     numerator: cython.ulonglong,
     denominator: cython.ulonglong,
-    most_wholes: cython.ulonglong,
+    max_wholes: cython.ulonglong,
     saturated: cython.longlong,
     out: cython.longlong[:, ::1],
 ) -> None:
@@ -211,7 +212,7 @@ def draw_laplace(
     with cython.nogil:
         for i in range(out.shape[0]):
             for j in range(out.shape[1]):
-                out[i, j] = _laplace(streams[i], numerator, denominator, most_wholes, saturated)
+                out[i, j] = _laplace(streams[i], numerator, denominator, max_wholes, saturated)
 
 
 def fill_table(factor_high: cython.ulonglong, factor_low: cython.ulonglong, table: cython.ulonglong[::1]) -> int:

@@ -1,6 +1,6 @@
 """Integer costs of candidate splits, from histograms.
 
-A split that sends n_L rows left and n_R right costs ``balance·max(0, enough - min(n_L, n_R)) - floor(unit·G)``. The
+A split that sends n_L rows left and n_R right costs ``balance·max(0, min_rows - min(n_L, n_R)) - floor(unit·G)``. The
 first term penalises the rows that the smaller child lacks. G is the part of the impurity that depends on the split,
 summed over both children and all columns, in units of one record:
 
@@ -8,16 +8,17 @@ summed over both children and all columns, in units of one record:
     x = S - linear_tail·n, clipped to [0, (1 - 2·linear_tail)·n],  y = max(0, S - (1 - linear_tail)·n),
 
 where S is the sum of a column in a child of n rows. With ``linear_tail = 0`` it is Σ S²/n, and the impurity is the sum
-of squared errors; docs/privacy.md has the derivation. In the code, ``whole`` is the most that one record adds to a
-column, and ``scale`` is unit·weight/whole. With ``scale = 0`` only the balance term is left, which is least at the
-median.
+of squared errors; docs/privacy.md has the derivation. In the code, ``units_per_record`` is the most that one record
+adds to a column, and ``scale`` is unit·weight/units_per_record. With ``scale = 0`` only the balance term is left, which
+is least at the median.
 
-Both inputs and outputs are integers; only the steps between use floats. S < 2^38, n and ``whole`` (a power of two) are
-integers and ``linear_tail`` is a multiple of 2^-6, so x, y and their products with n are exact. The squares, their sums
-over the columns, the common denominator and the addition of y take at most c + 6 roundings of relative size 2^-53 for c
-columns; ``scale`` is a power of two and adds none. The result is below unit·n, which is 2^36 for numbers (n < 2^26,
-c = 1) and 2^41 for classes (n < 2^31). The error is therefore below (c + 6)·2^-12 units, less than a quarter for up to
-1000 classes. The range of the cost (splitters.py) allows for the floor and for this error.
+Both inputs and outputs are integers; only the steps between use floats. S < 2^38, n and ``units_per_record`` (a power
+of two) are integers and ``linear_tail`` is a multiple of 2^-6, so x, y and their products with n are exact. The
+squares, their sums over the columns, the common denominator and the addition of y take at most c + 6 roundings of
+relative size 2^-53 for c columns; ``scale`` is a power of two and adds none. The result is below unit·n, which is 2^36
+for numbers (n < 2^26, c = 1) and 2^41 for classes (n < 2^31). The error is therefore below (c + 6)·2^-12 units, less
+than a quarter for up to 1000 classes. The range of the cost (training/splitting/cost.py) allows for the floor and for
+this error.
 """
 
 from __future__ import annotations
@@ -43,49 +44,49 @@ class CostRule:
     Parameters
     ----------
     scale : float
-        What one unit of a column's sum is worth, unit·weight/whole: a power of two, or zero.
-    whole : float
+        What one unit of a column's sum is worth, unit·weight/units_per_record: a power of two, or zero.
+    units_per_record : float
         The most that one record adds to a column, a power of two.
     linear_tail : float
         The share at either end of [0, 1] where the impurity is linear: a multiple of 1/64 below one half.
     balance : int
         The cost of each row that the smaller child lacks.
-    enough : int
+    min_rows : int
         The number of rows from which on a child lacks none.
     """
 
     scale = cython.declare(cython.double, visibility="readonly")
-    whole = cython.declare(cython.double, visibility="readonly")
+    units_per_record = cython.declare(cython.double, visibility="readonly")
     linear_tail = cython.declare(cython.double, visibility="readonly")
     balance = cython.declare(cython.longlong, visibility="readonly")
-    enough = cython.declare(cython.longlong, visibility="readonly")
+    min_rows = cython.declare(cython.longlong, visibility="readonly")
     upper_tail: cython.double  # where the second linear part begins
     middle_share: cython.double  # the share between the two linear parts
-    middle_whole: cython.double
+    middle_units: cython.double
 
     def __init__(
         self,
         scale: cython.double,
-        whole: cython.double,
+        units_per_record: cython.double,
         linear_tail: cython.double,
         balance: cython.longlong,
-        enough: cython.longlong,
+        min_rows: cython.longlong,
     ) -> None:
         self.scale = scale
-        self.whole = whole
+        self.units_per_record = units_per_record
         self.linear_tail = linear_tail
         self.balance = balance
-        self.enough = enough
+        self.min_rows = min_rows
         self.upper_tail = 1.0 - linear_tail
         self.middle_share = 1.0 - 2.0 * linear_tail
-        self.middle_whole = self.middle_share * whole
+        self.middle_units = self.middle_share * units_per_record
 
     @cython.cfunc
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
     def middle(self, s: cython.double, most: cython.double) -> cython.double:
-        """Return x for a column with sum s in a child where it is at most ``most``, the rows times ``whole``."""
+        """Return x for a column with sum s; ``most`` is the rows of the child times ``units_per_record``."""
         return min(max(s - self.linear_tail * most, 0.0), self.middle_share * most)
 
     @cython.cfunc
@@ -93,7 +94,7 @@ class CostRule:
     @cython.nogil
     @cython.exceptval(check=False)
     def beyond(self, s: cython.double, most: cython.double) -> cython.double:
-        """Return y for a column with sum s in a child where it is at most ``most``, the rows times ``whole``."""
+        """Return y for a column with sum s; ``most`` is the rows of the child times ``units_per_record``."""
         return max(s - self.upper_tail * most, 0.0)
 
     @cython.cfunc
@@ -111,10 +112,10 @@ class CostRule:
         """Return the cost of a split from the sums of x² in each child and of y in both, over the columns."""
         # An empty child has no squares. Counting it as one row avoids a branch and leaves the other child's quotient
         # as it is. A single division, by the product of the weights, takes half the time of two.
-        weight_left: cython.double = self.middle_whole * cython.cast(cython.double, max(n_left, 1))
-        weight_right: cython.double = self.middle_whole * cython.cast(cython.double, max(n_right, 1))
+        weight_left: cython.double = self.middle_units * cython.cast(cython.double, max(n_left, 1))
+        weight_right: cython.double = self.middle_units * cython.cast(cython.double, max(n_right, 1))
         gain: cython.double = (squares_left * weight_right + squares_right * weight_left) / (weight_left * weight_right)
-        lacking: cython.longlong = max(self.enough - min(n_left, n_right), 0)
+        lacking: cython.longlong = max(self.min_rows - min(n_left, n_right), 0)
         return self.balance * lacking - cython.cast(cython.longlong, (gain + 2.0 * beyond) * self.scale)
 
 
@@ -199,7 +200,7 @@ def _threshold_costs_of_one_column(
     for code in range(low, high + 1):
         total += bins[node, base + code]
     n_total = view.count(total)
-    most = rule.whole * cython.cast(cython.double, n_total)
+    most = rule.units_per_record * cython.cast(cython.double, n_total)
     if not missing_left:
         running = 0
     for code in range(low, last + 1):
@@ -207,7 +208,7 @@ def _threshold_costs_of_one_column(
         n_left = view.count(running)
         a = view.value(running)
         b = view.value(total - running)
-        most_left = rule.whole * cython.cast(cython.double, n_left)
+        most_left = rule.units_per_record * cython.cast(cython.double, n_left)
         most_right = most - most_left  # exact: these are integers
         x = rule.middle(a, most_left)
         y = rule.middle(b, most_right)
@@ -274,7 +275,7 @@ def _threshold_costs(
         scratch[3, code] = 0.0
     if not missing_left:
         n_total += n_missing
-    most = rule.whole * cython.cast(cython.double, n_total)
+    most = rule.units_per_record * cython.cast(cython.double, n_total)
     for column in range(n_columns):
         # A bin holds a count and a value, and so does a sum of bins.
         running = bins[node, missing + column]
@@ -287,7 +288,7 @@ def _threshold_costs(
             running += bins[node, base + code * n_columns + column]
             a = view.value(running)
             b = view.value(total - running)
-            most_left = rule.whole * scratch[0, code]
+            most_left = rule.units_per_record * scratch[0, code]
             most_right = most - most_left
             x = rule.middle(a, most_left)
             scratch[1, code] += x * x
@@ -403,8 +404,8 @@ def _mask_cost(
                     n_right += view.count(packed)
                 else:
                     n_left += view.count(packed)
-    most_left = rule.whole * cython.cast(cython.double, n_left)
-    most_right = rule.whole * cython.cast(cython.double, n_right)
+    most_left = rule.units_per_record * cython.cast(cython.double, n_left)
+    most_right = rule.units_per_record * cython.cast(cython.double, n_right)
     for column in range(n_columns):
         left = 0
         right = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +26,14 @@ def charged_noise_variance(ledger: Ledger, layout: TargetLayout) -> float:
         return max(charged_noise_variance(part, layout) for part in ledger.merged)
     epsilon = next(charge.epsilon for charge in ledger.charges if charge.kind == LEAF_SUMS)
     return noise_variance(epsilon, layout)
+
+
+def has_true_counts(ledger: Ledger) -> bool:
+    """Return whether leaves were released with noise on their sums alone and true counts, whose cost has no bound."""
+    if ledger.merged:
+        return any(has_true_counts(part) for part in ledger.merged)
+    leaves = next(charge for charge in ledger.charges if charge.kind == LEAF_SUMS)
+    return leaves.strict_measure is not None and leaves.strict_measure.epsilon == math.inf
 
 
 def noise_variance(epsilon: Epsilon, layout: TargetLayout) -> float:

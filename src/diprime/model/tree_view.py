@@ -16,7 +16,7 @@ from diprime.domain.codes import BUCKETS
 from diprime.domain.features import Feature, bounds
 from diprime.model.forest import Forest
 from diprime.model.masks import Features, Masks, read_threshold_mask
-from diprime.model.noise import charged_noise_variance, mean_variance
+from diprime.model.noise import charged_noise_variance, has_true_counts, mean_variance
 from diprime.model.regions import Regions
 
 Floats = npt.NDArray[np.float64]
@@ -146,14 +146,13 @@ def _aggregate_leaves(counts: Floats, values: Floats) -> tuple[Floats, Floats]:
 def _noise_deviations(model: Any, counts: Floats, values: Floats, n_leaves: Floats) -> tuple[Floats, Floats]:
     """Return the standard deviations of the noise in counts and in means of nodes that have ``n_leaves`` leaves."""
     domain: Domain = model.domain_
-    is_classification, layout = domain.task == "classification", domain.layout
+    layout = domain.layout
     sum_variance = n_leaves * charged_noise_variance(model.privacy_, layout)
     n_outputs = layout.n_outputs
     low, high = domain.output_range
     means = (values - low) / (high - low)
     positive_counts = np.maximum(counts, 1.0)
-    if model.privacy_.accounting == "paper" and not is_classification:
-        # The paper's regression adds noise to the sums, but not to the counts.
+    if has_true_counts(model.privacy_):
         count_variance = np.zeros_like(counts)
         value_variance = sum_variance / positive_counts**2
     else:

@@ -63,6 +63,9 @@ class Charge:
     strict_measure : PureEpsilon or None
         The true cost of one release where ``measure`` is the published one; infinite if nothing bounds it. None means
         that ``measure`` is the true cost.
+    calibrated_to : int or None
+        The number in ``bound``, which the mechanism checks before it releases. It is None in ledgers that are read
+        from files, where nothing is left to release.
     """
 
     kind: str
@@ -73,6 +76,7 @@ class Charge:
     composition: str = ""
     level: int | None = None
     strict_measure: PureEpsilon | None = None
+    calibrated_to: int | None = field(default=None, compare=False)
 
     @property
     def what(self) -> str:
@@ -160,14 +164,19 @@ class Receipt:
         """How many of the releases have not been made."""
         return self._unused
 
-    def use(self, mechanism: str, times: int = 1) -> PureEpsilon:
+    def use(self, mechanism: str, times: int = 1, *, calibrated_to: int | None = None) -> PureEpsilon:
         """Use up ``times`` of the releases that were paid for and return the cost of one.
 
-        Raise `UnpaidReleaseError` if the charge names another mechanism, or if too few releases are left.
+        Raise `UnpaidReleaseError` if the charge names another mechanism, or another sensitivity or range than the one
+        that the mechanism is calibrated to, or if too few releases are left.
         """
         charge = self._charge
         if mechanism != charge.mechanism:
             raise UnpaidReleaseError(f"{charge.what}: charged for {charge.mechanism}, but released by {mechanism}.")
+        if calibrated_to is not None and calibrated_to != charge.calibrated_to:
+            raise UnpaidReleaseError(
+                f"{charge.what}: charged for a bound of {charge.calibrated_to}, but released for {calibrated_to}."
+            )
         with _PAYMENTS:
             if not 1 <= times <= self._unused:
                 raise UnpaidReleaseError(

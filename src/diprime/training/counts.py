@@ -18,7 +18,7 @@ from diprime.privacy.randomness import RandomSource
 def counts_charge(layout: TargetLayout, epsilon: Epsilon) -> Charge:
     """Return the charge of the counts of a fit's records."""
     kind = "class counts" if layout.task == "classification" else "row count"
-    return Charge(kind, DISCRETE_LAPLACE, "L1 sensitivity 1", PureEpsilon(epsilon))
+    return Charge(kind, DISCRETE_LAPLACE, "L1 sensitivity 1", PureEpsilon(epsilon), calibrated_to=1)
 
 
 def release_counts(

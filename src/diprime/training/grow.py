@@ -39,7 +39,7 @@ class Grower:
     source : RandomSource
         The random bits.
     threads : Threads
-        What computes costs and selects.
+        The threads that compute costs and select.
     split_window : Windows
         The window through which the splits of all nodes see a numeric target, until nodes get their own.
     margin : Fraction or float

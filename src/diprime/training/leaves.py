@@ -21,7 +21,16 @@ def leaf_charge(
     """Return the charge of the leaves of a forest."""
     bound, true_cost = policy.leaf_bound(layout)
     measure = PureEpsilon(epsilon)
-    return Charge(LEAF_SUMS, DISCRETE_LAPLACE, bound, measure, times, composition, strict_measure=true_cost)
+    return Charge(
+        LEAF_SUMS,
+        DISCRETE_LAPLACE,
+        bound,
+        measure,
+        times,
+        composition,
+        strict_measure=true_cost,
+        calibrated_to=layout.units,
+    )
 
 
 def release_leaves(
@@ -46,7 +55,7 @@ def release_leaves(
     window : Windows
         The one part of a numeric target's range that they were formed in.
     receipt : Receipt
-        What pays.
+        The receipt of the release.
     policy : AccountingPolicy
         What is released of the sums.
     source : RandomSource

@@ -1,7 +1,8 @@
-"""What every release of a fit gets, decided before it is made and adding up to epsilon.
+"""How a fit divides epsilon among its releases.
 
-The number of trees and their depth may follow from released counts, so that there are two plans: a :class:`BudgetPlan`
-before any row is read, which sets the trees' part aside, and a :class:`TreePlan` that spends exactly that part.
+The number of trees and their depth may follow from released counts. So there are two plans: a :class:`BudgetPlan`, made
+before any row is read, which sets a part aside for the trees; and a :class:`TreePlan`, made before anything about the
+trees is released, which spends exactly that part.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def _total(charges: Iterable[Charge | None]) -> Epsilon:
     return sum((charge.total for charge in charges if charge is not None), Fraction(0))
 
 
-def _check_sum(spent: Epsilon, budget: Epsilon, what: str) -> None:
+def check_sum(spent: Epsilon, budget: Epsilon, what: str) -> None:
+    """Refuse a plan that does not add up to its budget, exactly."""
     if spent != budget:
         raise AssertionError(f"The plan of {what} spends {spent}, and its budget is {budget}.")
 
@@ -53,7 +55,7 @@ class BudgetPlan:
     trees: Epsilon
 
     def __post_init__(self) -> None:
-        _check_sum(_total([self.counts, self.window]) + self.trees, self.epsilon, "the fit")
+        check_sum(_total([self.counts, self.window]) + self.trees, self.epsilon, "the fit")
 
     @classmethod
     def make(cls, settings: Settings, domain: Domain) -> BudgetPlan:
@@ -130,13 +132,13 @@ class TreePlan:
 
     def __post_init__(self) -> None:
         splits = [charge for level in self.levels for charge in level]
-        _check_sum(_total([*self.node_windows.values(), *splits, self.leaves]), self.budget, "the trees")
+        check_sum(_total([*self.node_windows.values(), *splits, self.leaves]), self.budget, "the trees")
 
     @classmethod
     def make(
         cls, plan: BudgetPlan, settings: Settings, domain: Domain, shape: ForestShape, splitter: Splitter
     ) -> TreePlan:
-        """Plan the trees, of which no record has been read."""
+        """Plan the trees, before anything about them is released."""
         if settings.partition:
             n_rounds, n_together = 1, shape.n_trees
             composition = "trees, and nodes of a level, hold disjoint records: it counts once"
@@ -149,7 +151,7 @@ class TreePlan:
             epsilon = plan.window.epsilon / n_rounds
             node_windows = {level: node_windows_charge(level, epsilon, n_rounds, composition) for level in levels}
         of_windows = _total(node_windows.values())
-        of_tree = (plan.trees - of_windows if of_windows else plan.trees) / n_rounds
+        of_tree = (plan.trees - of_windows) / n_rounds
         share = settings.split_share or defaults.split_share(settings.method)
         share = share if splitter.looks_at_data else Fraction(0)
         weights = defaults.level_weights(settings.method, shape.depth, plan.epsilon)

@@ -1,7 +1,7 @@
-"""Where accounting as published differs from strict accounting: strict accounting.
+"""Strict accounting, and the decisions in which published accounting differs.
 
 Every place in which the paper's algorithm spends, assigns or releases differently asks this one object.
-:mod:`diprime.paper.accounting` has its counterpart; nothing else in training knows of the paper.
+:mod:`diprime.paper.accounting` has its counterpart.
 """
 
 from __future__ import annotations

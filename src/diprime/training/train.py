@@ -26,10 +26,15 @@ from diprime.training.windows import release_windows, widened
 
 
 def train(
-    engine: Engine, domain: Domain, settings: Settings, ledger: Ledger, source: RandomSource, threads: Threads
+    engine: Engine,
+    domain: Domain,
+    settings: Settings,
+    plan: BudgetPlan,
+    ledger: Ledger,
+    source: RandomSource,
+    threads: Threads,
 ) -> tuple[Structure, LeafSums]:
     """Spend the budget: everything that is released is computed here, from an engine's sums, after it is paid for."""
-    plan = BudgetPlan.make(settings, domain)
     layout = domain.layout
 
     counts: list[int] = []

@@ -39,7 +39,10 @@ def node_windows_charge(level: int, epsilon: Epsilon, times: int, composition: s
 def _charge(kind: str, epsilon: Epsilon, times: int, composition: str, level: int | None = None) -> Charge:
     bound = f"cost range {QUANTILE_RANGE}"
     times *= N_QUANTILES
-    return Charge(kind, "exponential mechanism", bound, PureEpsilon(epsilon), times, composition, level)
+    measure = PureEpsilon(epsilon)
+    return Charge(
+        kind, "exponential mechanism", bound, measure, times, composition, level, calibrated_to=QUANTILE_RANGE
+    )
 
 
 def release_windows(
@@ -58,7 +61,7 @@ def release_windows(
     layout : TargetLayout
         What the values are.
     receipt : Receipt
-        What pays.
+        The receipt of the release.
     source : RandomSource
         The random bits.
 
@@ -69,9 +72,7 @@ def release_windows(
     """
     n_nodes = len(target_counts)
     streams = source.streams(N_QUANTILES * n_nodes)
-    selection = Selection.calibrated(
-        receipt, streams, cost_range=QUANTILE_RANGE, n_candidates=layout.units, times=N_QUANTILES
-    )
+    selection = Selection(receipt, streams, cost_range=QUANTILE_RANGE, n_candidates=layout.units, times=N_QUANTILES)
     picks = np.empty((n_nodes, N_QUANTILES), dtype=np.int64)
     for first in range(0, n_nodes, NODES_PER_BATCH):
         here = slice(first, first + NODES_PER_BATCH)

@@ -168,16 +168,16 @@ def release(paid, times=1, n_rows=2, seed=0):
 
 
 def test_noise_without_a_receipt_is_refused():
-    used_up = receipt("discrete Laplace")
+    used_up = receipt("discrete Laplace", calibrated_to=3)
     release(used_up)
-    for unpaid in (None, Fraction(1), used_up.charge, used_up, receipt("discrete Laplace", times=0)):
+    for unpaid in (None, Fraction(1), used_up.charge, used_up, receipt("discrete Laplace", times=0, calibrated_to=3)):
         with pytest.raises(UnpaidReleaseError):
             release(unpaid)
 
 
 def test_what_looks_like_a_receipt_is_none():
     class Lookalike:
-        charge = receipt("discrete Laplace").charge
+        charge = receipt("discrete Laplace", calibrated_to=3).charge
 
         def use(self, mechanism, times=1):
             return self.charge.measure
@@ -192,8 +192,16 @@ def test_noise_needs_the_receipt_of_noise():
             release(receipt(mechanism))
 
 
+@pytest.mark.parametrize("sensitivity", [1, 2, 4096])
+def test_noise_is_for_the_sensitivity_that_was_charged(sensitivity):
+    paid = receipt("discrete Laplace", calibrated_to=3)
+    with pytest.raises(UnpaidReleaseError, match=f"for a bound of 3, but released for {sensitivity}"):
+        laplace.discrete_laplace(np.zeros((2, 2), dtype=np.int64), paid, sensitivity, RandomSource(0).streams(2))
+    assert paid.unused == 1
+
+
 def test_a_release_uses_up_what_it_counts():
-    paid = receipt("discrete Laplace", times=5)
+    paid = receipt("discrete Laplace", times=5, calibrated_to=3)
     release(paid)
     release(paid, times=3)
     assert paid.unused == 1
@@ -210,7 +218,7 @@ def test_the_noise_is_that_of_the_epsilon_paid(epsilon, sensitivity, monkeypatch
         laplace.sampling, "draw_laplace", lambda _, *scale: scales.append(scale[:2]) or scale[-1].fill(0)
     )
     for times in (1, 4):
-        paid = receipt("discrete Laplace", epsilon, times)
+        paid = receipt("discrete Laplace", epsilon, times, calibrated_to=sensitivity)
         laplace.discrete_laplace(np.zeros((1, 2), dtype=np.int64), paid, sensitivity, RandomSource(0).streams(1), times)
     assert scales == [laplace_scale(epsilon, sensitivity)] * 2
 
@@ -220,7 +228,7 @@ def test_the_noise_is_what_the_sampler_drew():
     numerator, denominator = laplace_scale(epsilon, 3)
     most_wholes = laplace._MAX_WHOLES_PRODUCT // numerator
     sampling.draw_laplace(RandomSource(0).streams(2), numerator, denominator, most_wholes, 1 << 42, noise)
-    released = release(receipt("discrete Laplace", epsilon))
+    released = release(receipt("discrete Laplace", epsilon, calibrated_to=3))
     np.testing.assert_array_equal(released - [[1, 2], [3, 4]], noise)
     assert noise.any()
 
@@ -229,7 +237,7 @@ def test_the_noise_is_what_the_sampler_drew():
 def test_every_row_of_values_has_a_stream(n_rows):
     """The kernel would go on to read random bits past the end of those that it was given."""
     with pytest.raises(ValueError, match="one stream for each row"):
-        release(receipt("discrete Laplace"), n_rows=n_rows)
+        release(receipt("discrete Laplace", calibrated_to=3), n_rows=n_rows)
 
 
 @pytest.mark.parametrize("sensitivity", [0, -1])

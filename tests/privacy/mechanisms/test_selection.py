@@ -212,8 +212,12 @@ def test_selection_without_privacy_and_without_candidates(rule):
 
 
 def selection_of(n_sets, rule="exponential mechanism", times=1):
-    return Selection.calibrated(
-        receipt(rule, times=times), RandomSource(0).streams(n_sets), cost_range=2, n_candidates=3, times=times
+    return Selection(
+        receipt(rule, times=times, calibrated_to=2),
+        RandomSource(0).streams(n_sets),
+        cost_range=2,
+        n_candidates=3,
+        times=times,
     )
 
 
@@ -332,18 +336,22 @@ def makers():
     """Return the two ways of making a selection that costs something."""
     table = weight_table(Fraction(1), 2, 3)
     return [
-        lambda paid, times=1: Selection(paid, table, RandomSource(0).streams(2), times),
-        lambda paid, times=1: Selection.calibrated(
-            paid, RandomSource(0).streams(2), cost_range=2, n_candidates=3, times=times
-        ),
+        lambda paid: Selection.with_published_weights(paid, table, RandomSource(0).streams(2)),
+        lambda paid, times=1: Selection(paid, RandomSource(0).streams(2), cost_range=2, n_candidates=3, times=times),
     ]
 
 
 @pytest.mark.parametrize("make", makers(), ids=["table", "calibrated"])
 def test_a_selection_without_a_receipt_is_refused(make):
-    used_up = receipt("exponential mechanism")
+    used_up = receipt("exponential mechanism", calibrated_to=2)
     make(used_up)
-    for unpaid in (None, Fraction(1), used_up.charge, used_up, receipt("exponential mechanism", times=0)):
+    for unpaid in (
+        None,
+        Fraction(1),
+        used_up.charge,
+        used_up,
+        receipt("exponential mechanism", times=0, calibrated_to=2),
+    ):
         with pytest.raises(UnpaidReleaseError):
             make(unpaid)
 
@@ -351,7 +359,7 @@ def test_a_selection_without_a_receipt_is_refused(make):
 @pytest.mark.parametrize("make", makers(), ids=["table", "calibrated"])
 def test_what_looks_like_a_receipt_is_none(make):
     class Lookalike:
-        charge = receipt("exponential mechanism").charge
+        charge = receipt("exponential mechanism", calibrated_to=2).charge
 
         def use(self, mechanism, times=1):
             return self.charge.measure
@@ -369,10 +377,10 @@ def test_a_selection_needs_the_receipt_of_a_selection(make):
         assert wrong.unused == 1
 
 
-@pytest.mark.parametrize("make", makers(), ids=["table", "calibrated"])
-def test_a_selection_uses_up_what_it_counts(make):
-    paid = receipt("permute-and-flip", times=5)
-    make(paid)
+def test_a_selection_uses_up_what_it_counts():
+    published, make = makers()
+    paid = receipt("permute-and-flip", times=5, calibrated_to=2)
+    published(paid)
     make(paid, 3)
     assert paid.unused == 1
     with pytest.raises(UnpaidReleaseError, match="1 of 5"):
@@ -391,11 +399,21 @@ def test_a_rule_that_was_not_charged_is_refused():
     assert len(flips.pick(np.arange(2), zeros(2))) == 2
 
 
+@pytest.mark.parametrize("cost_range", [1, 3, 1026])
+def test_a_selection_is_calibrated_to_the_range_that_was_charged(cost_range):
+    paid = receipt("exponential mechanism", calibrated_to=2)
+    with pytest.raises(UnpaidReleaseError, match=f"for a bound of 2, but released for {cost_range}"):
+        Selection(paid, RandomSource(0).streams(1), cost_range=cost_range, n_candidates=3)
+    assert paid.unused == 1
+
+
 def test_the_rule_that_was_charged_is_the_one_that_picks():
     costs = np.tile([0, 1, 2], (DRAWS, 1))
     table = weight_table(Fraction(1), 2, 3)
     for rule, pmf in PMFS.items():
-        selection = Selection.calibrated(receipt(rule), RandomSource(6).streams(DRAWS), cost_range=2, n_candidates=3)
+        selection = Selection(
+            receipt(rule, calibrated_to=2), RandomSource(6).streams(DRAWS), cost_range=2, n_candidates=3
+        )
         assert fits(np.bincount(selection.pick(np.arange(DRAWS), costs), minlength=3), pmf([0, 1, 2], table))
 
 
@@ -403,8 +421,8 @@ def test_the_rule_that_was_charged_is_the_one_that_picks():
 @pytest.mark.parametrize("epsilon", [*EPSILONS, math.inf])
 @pytest.mark.parametrize("cost_range", [1, 2, 1026])
 def test_calibrated_weights_follow_from_what_was_paid(rule, epsilon, cost_range):
-    paid = receipt(rule, epsilon)
-    selection = Selection.calibrated(paid, RandomSource(0).streams(1), cost_range=cost_range, n_candidates=1000)
+    paid = receipt(rule, epsilon, calibrated_to=cost_range)
+    selection = Selection(paid, RandomSource(0).streams(1), cost_range=cost_range, n_candidates=1000)
     np.testing.assert_array_equal(selection.table, weight_table(epsilon, cost_range, 1000))
     assert paid.unused == 0
 

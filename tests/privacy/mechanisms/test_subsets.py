@@ -108,8 +108,8 @@ def test_medians_follow_their_distribution_and_less_noise_is_noticed(counts):
 
 def test_a_split_is_drawn_once_from_each_set():
     streams = RandomSource(0).streams(3)
-    paid = receipt("exponential mechanism")
-    selection = Selection.calibrated(paid, streams, cost_range=2, n_candidates=2)
+    paid = receipt("exponential mechanism", calibrated_to=2)
+    selection = Selection(paid, streams, cost_range=2, n_candidates=2)
     subsets.subset_median(selection, 1, [3, 1])
     with pytest.raises(UnpaidReleaseError, match="picked from twice"):
         subsets.subset_median(selection, 1, [3, 1])

@@ -78,7 +78,7 @@ def exact_gain(vectors, right, cost, layout):
 def check_cost(found, vectors, right, cost, layout):
     """A cost is the penalty for the smaller child's shortfall, less the floor of the gain."""
     n_right = int(right.sum())
-    shortfall = max(0, cost.enough - min(n_right, len(right) - n_right))
+    shortfall = max(0, cost.min_rows - min(n_right, len(right) - n_right))
     gain = exact_gain(vectors, right, cost, layout)
     # Where the exact gain is an integer, floats of a parabola over 1 - 2·linear_tail may fall short of it.
     slack = Fraction(1, 1 << 20) if cost.linear_tail else 0
@@ -242,8 +242,8 @@ def test_joint_costs_have_powers_of_two_for_units_and_the_range_of_the_contract(
     if cost.balance:
         # With one row fewer, the penalty for a child without rows need not reach odds of e^-5.
         needed = SHORTFALL_LOG_ODDS * cost.range / (cost.balance * epsilon)
-        assert cost.enough == UNBOUNDED_SHORTFALL or cost.enough - 1 < needed <= cost.enough
-        assert 0 < cost.enough <= UNBOUNDED_SHORTFALL
+        assert cost.min_rows == UNBOUNDED_SHORTFALL or cost.min_rows - 1 < needed <= cost.min_rows
+        assert 0 < cost.min_rows <= UNBOUNDED_SHORTFALL
 
 
 @given(
@@ -256,8 +256,8 @@ def test_joint_costs_have_powers_of_two_for_units_and_the_range_of_the_contract(
 def test_the_kernels_are_told_of_a_joint_cost_without_rounding(epsilon, balance, linear_tail, layout):
     cost = Cost.joint(epsilon, balance, linear_tail)
     rule = cost.rule(layout)
-    assert (rule.whole, rule.balance, rule.enough) == (layout.units, cost.balance, cost.enough)
-    for number in (rule.scale, rule.whole):
+    assert (rule.units_per_record, rule.balance, rule.min_rows) == (layout.units, cost.balance, cost.min_rows)
+    for number in (rule.scale, rule.units_per_record):
         assert math.frexp(number)[0] == 0.5, "a power of two: scaling does not round"
     assert Fraction(rule.scale) == Fraction(cost.units) * Fraction(layout.column_weight) / layout.units
     assert Fraction(rule.linear_tail) == linear_tail
@@ -267,13 +267,13 @@ def test_no_cost_of_a_candidate_comes_near_that_of_none():
     most = Cost.joint(Fraction(1, 10**6), Fraction(1000), Fraction(0))
     finest = Cost(MAX_UNITS, 1000 * MAX_UNITS)
     for cost in (most, finest, MEDIAN_COST):
-        assert cost.balance * cost.enough + cost.units * (1 << 31) < ABSENT_COST // 2
+        assert cost.balance * cost.min_rows + cost.units * (1 << 31) < ABSENT_COST // 2
 
 
 def test_the_median_cost_has_the_range_of_the_contract_whatever_the_number_of_rows():
     assert MEDIAN_COST.range == MEDIAN_RANGE == 2
     max_rows = {layout.max_rows for layout in LAYOUTS.values()}
-    assert min(max_rows) < max(max_rows) < MEDIAN_COST.enough == UNBOUNDED_SHORTFALL
+    assert min(max_rows) < max(max_rows) < MEDIAN_COST.min_rows == UNBOUNDED_SHORTFALL
 
 
 def test_the_units_of_the_joint_cost_are_finer_where_epsilon_is_larger():

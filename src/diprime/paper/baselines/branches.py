@@ -9,7 +9,7 @@ from diprime.domain import MISSING, OTHER, Domain
 from diprime.domain.codes import N_CODES
 from diprime.domain.encoding import Rows
 
-READ_TOGETHER = 1 << 14
+READ_BLOCK_ROWS = 1 << 14
 
 
 class Branches:
@@ -58,9 +58,9 @@ class Branches:
     def read(self, rows: Rows) -> npt.NDArray[np.uint8]:
         """Return an array of shape (n_features, n_rows): the branch that a row takes at a split on a feature."""
         out = np.empty((len(self.table), rows.n_rows), dtype=np.uint8)
-        codes = np.empty((min(READ_TOGETHER, rows.n_rows), len(self.table)), dtype=np.uint8)
-        for start in range(0, rows.n_rows, READ_TOGETHER):
-            stop = min(start + READ_TOGETHER, rows.n_rows)
+        codes = np.empty((min(READ_BLOCK_ROWS, rows.n_rows), len(self.table)), dtype=np.uint8)
+        for start in range(0, rows.n_rows, READ_BLOCK_ROWS):
+            stop = min(start + READ_BLOCK_ROWS, rows.n_rows)
             block = codes[: stop - start]
             rows.read(start, stop, block)
             for j, table in enumerate(self.table):

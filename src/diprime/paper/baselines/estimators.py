@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 
 from diprime.domain import Domain
+from diprime.domain.codes import CELLS
 from diprime.domain.encoding import Rows
-from diprime.estimators.base import PrivateEstimator, sorted_classes
+from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator, sorted_classes
 from diprime.estimators.parameters import (
     ACCOUNTING,
     DOMAIN,
@@ -36,11 +38,12 @@ from diprime.paper.baselines.recipes import (
 from diprime.privacy.ledger import Accounting, Ledger
 from diprime.privacy.measures import Epsilon
 from diprime.privacy.randomness import RandomSource
+from diprime.training.plan import check_sum
 
 MAX_LEAVES = 1 << 20
 N_ESTIMATORS = integer_parameter("n_estimators", 10, low=1, high=MAX_ESTIMATORS)
 MAX_DEPTH = integer_parameter("max_depth", 3, low=0, high=20)
-N_BINS = integer_parameter("n_bins", 5, low=2, high=255)
+N_BINS = integer_parameter("n_bins", 5, low=2, high=CELLS)
 PRUNING = choice_parameter("pruning", True, (True, False))
 
 Fitted = TypeVar("Fitted", bound="_Baseline")
@@ -101,29 +104,35 @@ class _Baseline(PrivateEstimator):
 
     # -- fit -----------------------------------------------------------------------------------------------------------
 
+    def _plan(self, settings: Settings, domain: Domain) -> Recipe:
+        make = self._published if settings.as_published else Recipe
+        recipe = make(settings.epsilon, settings.n_estimators, settings.max_depth, domain.n_features, domain.layout)
+        total = sum((charge.total for charge in recipe.charges()), Fraction(0))
+        check_sum(total, settings.epsilon, "the trees")
+        return recipe
+
     def _learn(
         self,
         rows: Rows,
         target: npt.NDArray[np.int32],
         domain: Domain,
         settings: Settings,
+        plan: Recipe,
         ledger: Ledger,
         source: RandomSource,
     ) -> MultiwayForest:
         branches = Branches(domain, settings.n_bins)
-        depth, layout = settings.max_depth, domain.layout
+        depth = settings.max_depth
         max_leaves = int(np.prod(np.sort(branches.n_branches.astype(float))[::-1][:depth]))
         if max_leaves > MAX_LEAVES:
             raise ValueError(
                 f"A tree of depth {depth} on this domain may have {max_leaves:,} leaves, more than {MAX_LEAVES:,}; "
                 "lower max_depth or n_bins, or declare fewer levels."
             )
-        make = self._published if settings.as_published else Recipe
-        recipe = make(settings.epsilon, settings.n_estimators, depth, domain.n_features, layout)
-        receipts = recipe.pay(ledger)
+        receipts = plan.pay(ledger)
         known = target >= 0
-        records = Records(branches.read(rows)[:, known], target[known], layout)
-        trees = self._grow(records, branches, recipe, receipts, source)
+        records = Records(branches.read(rows)[:, known], target[known], domain.layout)
+        trees = self._grow(records, branches, plan, receipts, source)
         return MultiwayForest.of_trees(branches, trees, [self._values(tree, domain) for tree in trees])
 
     def _grow(
@@ -154,7 +163,7 @@ class _Baseline(PrivateEstimator):
         return self.forest_.apply(rows)
 
 
-class _BaselineClassifier(ClassifierMixin, _Baseline):  # type: ignore[misc]
+class _BaselineClassifier(PrivateClassifierMixin, _Baseline):
     """Base class of baselines whose trees vote for a class."""
 
     _task = "classification"
@@ -182,8 +191,7 @@ class _BaselineClassifier(ClassifierMixin, _Baseline):  # type: ignore[misc]
         return self
 
     def _values(self, tree: Tree, domain: Domain) -> npt.NDArray[np.float64]:
-        order, self.classes_ = sorted_classes(domain)
-        shares = tree.shares[:, order]
+        shares = tree.shares[:, sorted_classes(domain)[0]]
         votes = np.zeros_like(shares)
         best = shares.argmax(axis=1)
         votes[np.arange(len(votes)), best] = self._weights(shares.max(axis=1))
@@ -209,11 +217,6 @@ class _BaselineClassifier(ClassifierMixin, _Baseline):  # type: ignore[misc]
         rows = self._reader(X)
         votes = self.forest_.predict(rows)
         return np.asarray(votes / votes.sum(axis=1, keepdims=True))
-
-    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return the logarithm of :meth:`predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with the most votes for each row.

@@ -8,7 +8,7 @@ costs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -20,7 +20,7 @@ from diprime.privacy.measures import Epsilon, PureEpsilon, share_of
 from diprime.privacy.mechanisms.laplace import DISCRETE_LAPLACE, discrete_laplace
 from diprime.privacy.mechanisms.selection import Costs, Selection
 from diprime.privacy.mechanisms.weights import weight_table
-from diprime.privacy.randomness import RandomSource
+from diprime.privacy.randomness import RandomSource, Streams
 from diprime.training.splitting.cost import Cost
 
 Sums = npt.NDArray[np.int64]
@@ -43,6 +43,10 @@ def explained(sums: Sums, layout: TargetLayout, units: int) -> npt.NDArray[np.in
     if layout.task == "classification":
         return np.asarray(units // 2 * whole + units // 2 * rest // n[:, 0])
     return np.asarray((whole + rest // n[:, 0]) // (2 * layout.units**2 // units))
+
+
+def _measure(epsilon: Epsilon | None) -> PureEpsilon | None:
+    return None if epsilon is None else PureEpsilon(epsilon)
 
 
 @dataclass(frozen=True)
@@ -69,20 +73,18 @@ class Recipe:
 
     Attributes
     ----------
+    per_query : Fraction or inf
+        The share of each release.
     units : int
         The cost of a squared error of one.
-    table : array
-        The weight of each cost in the choice of a split.
     """
 
     def __init__(self, epsilon: Epsilon, n_trees: int, depth: int, n_features: int, layout: TargetLayout) -> None:
         self.epsilon, self.n_trees, self.depth = epsilon, n_trees, depth
         self.n_features, self.layout = n_features, layout
         self.per_query = share_of(epsilon, Fraction(1, n_trees * self._n_shares))
-        # A record changes one child of every candidate: its error by 0 to 1, and the floor by less than one unit.
-        cost = Cost.joint(self._per_error, balance=Fraction(0), linear_tail=Fraction(0))
-        self.units, self.cost_range = cost.units, cost.range
-        self.table = self._make_table()
+        self._cost = Cost.joint(self._per_error, balance=Fraction(0), linear_tail=Fraction(0))
+        self.units = self._cost.units
 
     @property
     def _n_shares(self) -> int:
@@ -93,26 +95,34 @@ class Recipe:
         """The exponent of one squared error in the weight of a split."""
         return self.per_query
 
-    def _make_table(self) -> npt.NDArray[np.uint64]:
-        return weight_table(self.per_query, self.cost_range, self.n_features)
+    @property
+    def cost_range(self) -> int:
+        """The range of the costs of splits.
+
+        A record changes one child of every candidate: its error by 0 to 1, and the floor by less than one unit.
+        """
+        return self._cost.range
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charges of all trees: the sums of their nodes, and their splits."""
+        return self._charge_of_sums("L1 sensitivity"), self._charge_of_splits()
 
     def pay(self, ledger: Ledger) -> Receipts:
         """Pay for all trees of the forest."""
-        return Receipts(
-            ledger.pay(self._charge_of_sums("L1 sensitivity")),
-            ledger.pay(self._charge_of_splits(f"cost range {self.cost_range} in units of 1/{self.units}")),
-        )
+        sums, splits, *_ = [ledger.pay(charge) for charge in self.charges()]
+        return Receipts(sums, splits)
 
     def _charge_of_sums(self, bound: str, true_cost: Epsilon | None = None) -> Charge:
-        times = self.n_trees * (self.depth + 1)
-        return self._charge("sums of nodes", DISCRETE_LAPLACE, f"{bound} {self.layout.units}", times, true_cost)
+        units, times = self.layout.units, self.n_trees * (self.depth + 1)
+        charge = Charge("sums of nodes", DISCRETE_LAPLACE, f"{bound} {units}", PureEpsilon(self.per_query), times)
+        return replace(charge, composition=COMPOSITION, strict_measure=_measure(true_cost), calibrated_to=units)
 
-    def _charge_of_splits(self, bound: str, true_cost: Epsilon | None = None) -> Charge:
-        return self._charge("splits", "exponential mechanism", bound, self.n_trees * self.depth, true_cost)
-
-    def _charge(self, kind: str, mechanism: str, bound: str, times: int, true_cost: Epsilon | None) -> Charge:
-        strict = None if true_cost is None else PureEpsilon(true_cost)
-        return Charge(kind, mechanism, bound, PureEpsilon(self.per_query), times, COMPOSITION, strict_measure=strict)
+    def _charge_of_splits(self, bound: str | None = None, true_cost: Epsilon | None = None) -> Charge:
+        text = bound or f"cost range {self.cost_range} in units of 1/{self.units}"
+        measure, times = PureEpsilon(self.per_query), self.n_trees * self.depth
+        charge = Charge("splits", "exponential mechanism", text, measure, times, COMPOSITION)
+        calibrated_to = self.cost_range if bound is None else None
+        return replace(charge, strict_measure=_measure(true_cost), calibrated_to=calibrated_to)
 
     def release(self, sums: Sums, receipt: Receipt, source: RandomSource) -> Sums:
         """Release the sums of the nodes of a level. One record changes those of one node, by ``units`` in L1 norm."""
@@ -120,8 +130,10 @@ class Recipe:
 
     def select(self, costs: Costs, receipt: Receipt, source: RandomSource) -> npt.NDArray[np.int64]:
         """Choose the feature that each node of a level splits on, given the costs of the features."""
-        n_nodes = len(costs)
-        return Selection(receipt, self.table, source.streams(n_nodes)).pick(np.arange(n_nodes), costs)
+        return self._selection(receipt, source.streams(len(costs))).pick(np.arange(len(costs)), costs)
+
+    def _selection(self, receipt: Receipt, streams: Streams) -> Selection:
+        return Selection(receipt, streams, cost_range=self.cost_range, n_candidates=self.n_features)
 
     def shares(self, released: Sums, parents: Shares) -> Shares:
         """Return the shares of the outputs at each node: those of its parent where no released sum is positive."""
@@ -163,22 +175,18 @@ class PublishedRandomForest(Recipe):
     def _n_shares(self) -> int:
         return 2 * (self.depth + 1)
 
-    def _make_table(self) -> npt.NDArray[np.uint64]:
-        return weight_table(self.per_query, 2 * self.units, self.n_features)
+    @property
+    def cost_range(self) -> int:
+        """The range of the costs of splits: the mean is between zero and one with a record and without it."""
+        return 2 * self.units
 
-    def pay(self, ledger: Ledger) -> Receipts:
-        """Pay for all trees. The share for the splits of the last level, which are not made, is set aside."""
-        receipts = Receipts(
-            ledger.pay(self._charge_of_sums("L1 sensitivity")),
-            ledger.pay(self._charge_of_splits(f"cost range {2 * self.units} in units of 1/{self.units}")),
-        )
-        self._set_aside(ledger)
-        return receipts
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charges of all trees. The share for splits of the last level, which are not made, is set aside."""
+        return *super().charges(), self._set_aside()
 
-    def _set_aside(self, ledger: Ledger, true_cost: PureEpsilon | None = None) -> None:
-        measure = PureEpsilon(self.per_query)
-        kind = "nothing: set aside for splits of leaves"
-        ledger.pay(Charge(kind, "none", "none", measure, self.n_trees, strict_measure=true_cost))
+    def _set_aside(self, true_cost: Epsilon | None = None) -> Charge:
+        kind, measure = "nothing: set aside for splits of leaves", PureEpsilon(self.per_query)
+        return Charge(kind, "none", "none", measure, self.n_trees, strict_measure=_measure(true_cost))
 
     def costs(self, scores: npt.NDArray[np.int64], squares: Shares, sums: Sums, released: Sums) -> Costs:
         """Return the mean Gini index of the children, an integer from 0 to ``units``."""
@@ -198,18 +206,18 @@ class PublishedRegression(PublishedRandomForest):
         """The exponent of one squared error: half of a tree's epsilon over the sensitivity 4."""
         return share_of(self.epsilon, Fraction(1, 8 * self.n_trees))
 
-    def _make_table(self) -> npt.NDArray[np.uint64]:
-        return weight_table(self._per_error, self.units, self.n_features)
-
-    def pay(self, ledger: Ledger) -> Receipts:
-        """Pay as published, and state the true cost."""
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the published charges, with the true costs."""
         true_cost = share_of(self._per_error, Fraction(self.units + 4, self.units))
-        receipts = Receipts(
-            ledger.pay(self._charge_of_sums("true counts released beside sums of sensitivity", math.inf)),
-            ledger.pay(self._charge_of_splits(f"cost range {8 * self.units} in units of 1/{self.units}", true_cost)),
+        return (
+            self._charge_of_sums("true counts released beside sums of sensitivity", math.inf),
+            self._charge_of_splits(f"cost range {8 * self.units} in units of 1/{self.units}", true_cost),
+            self._set_aside(Fraction(0)),
         )
-        self._set_aside(ledger, PureEpsilon(Fraction(0)))
-        return receipts
+
+    def _selection(self, receipt: Receipt, streams: Streams) -> Selection:
+        table = weight_table(self._per_error, self.units, self.n_features)
+        return Selection.with_published_weights(receipt, table, streams)
 
     def release(self, sums: Sums, receipt: Receipt, source: RandomSource) -> Sums:
         """Add noise to the high sums only and release true counts; draw a mean for empty nodes."""
@@ -245,17 +253,16 @@ class PublishedDecisionForest(Recipe):
     _EXPONENT_UNITS = 1 << 14
     _MAX_EXPONENT = 50
 
-    def _make_table(self) -> npt.NDArray[np.uint64]:
-        if self.epsilon == math.inf:
-            return weight_table(math.inf, 1, self.n_features)
-        return weight_table(Fraction(1), self._EXPONENT_UNITS, self.n_features)
-
-    def pay(self, ledger: Ledger) -> Receipts:
-        """Pay as published, and state the true cost."""
-        return Receipts(
-            ledger.pay(self._charge_of_sums("true zeros released beside counts of sensitivity", math.inf)),
-            ledger.pay(self._charge_of_splits("local sensitivity at a noisy size", math.inf)),
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the published charges, with the true costs."""
+        return (
+            self._charge_of_sums("true zeros released beside counts of sensitivity", math.inf),
+            self._charge_of_splits("local sensitivity at a noisy size", math.inf),
         )
+
+    def _selection(self, receipt: Receipt, streams: Streams) -> Selection:
+        per_unit = math.inf if self.epsilon == math.inf else Fraction(1, self._EXPONENT_UNITS)
+        return Selection.with_published_weights(receipt, weight_table(per_unit, 1, self.n_features), streams)
 
     def release(self, sums: Sums, receipt: Receipt, source: RandomSource) -> Sums:
         """Add noise to the counts of classes that occur; release the zeros of the others."""

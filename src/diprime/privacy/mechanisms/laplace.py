@@ -31,8 +31,8 @@ _MIN_EPSILON_BITS = 40
 def laplace_scale(epsilon: Fraction, sensitivity: int) -> tuple[int, int]:
     """Return numerator and denominator of a noise scale of at least sensitivity/epsilon that fits the sampler.
 
-    Epsilon is rounded down to 20 significant bits. This adds about a millionth to the noise and never weakens the
-    guarantee.
+    Epsilon is rounded down to 20 significant bits, or below 2^-21 to a multiple of 2^-40. The first adds about a
+    millionth to the noise; neither weakens the guarantee.
     """
     if sensitivity < 1:
         raise ValueError(f"The sensitivity must be at least 1, got {sensitivity}.")
@@ -71,7 +71,7 @@ def discrete_laplace(
     receipt : Receipt
         The receipt of the release, which must be charged for this mechanism.
     sensitivity : int
-        A bound on how much one record changes the values, in L1 norm.
+        A bound on how much one record changes the values, in L1 norm: the one that was charged.
     streams : array of shape (n, STREAM_WORDS)
         The random bits of each row.
     times : int, default=1
@@ -84,7 +84,7 @@ def discrete_laplace(
         The noisy values, clamped to 2^41.
     """
     check_receipt(receipt)
-    epsilon = receipt.use(DISCRETE_LAPLACE, times).epsilon
+    epsilon = receipt.use(DISCRETE_LAPLACE, times, calibrated_to=sensitivity).epsilon
     if len(streams) != len(values):  # the kernel checks no bounds
         raise ValueError("There must be one stream for each row of values.")
     if epsilon == math.inf:

@@ -30,28 +30,29 @@ _MAX_SUM_OF_WEIGHTS = 1 << 63
 class Selection:
     """Private selection of one candidate from each of several sets of candidates.
 
-    Prefer :meth:`calibrated`, which derives the weights from the receipt. The constructor takes any weights: that they
-    cost no more than the receipt's charge is the caller's claim. Each set can be picked from only once.
+    The weight of a candidate falls by e^(-epsilon/cost_range) for each unit of cost, where epsilon is the receipt's. If
+    adding one record changes all costs of a set by amounts in an interval of length ``cost_range``, and changes the
+    costs of at most ``times`` sets, all picks together cost ``times``·epsilon. Each set can be picked from only once.
 
     Parameters
     ----------
     receipt : Receipt
         The receipt of the selections. Its charge names the mechanism.
-    table : array
-        The weight of a candidate whose cost is k above the least.
     streams : array of shape (n_sets, STREAM_WORDS)
         The random bits of each set.
+    cost_range : int
+        The range of the costs: the one that was charged.
+    n_candidates : int
+        The largest number of candidates of a set.
     times : int, default=1
         The number of paid releases that the selections use up: the number of sets whose costs one record can change.
     """
 
-    def __init__(self, receipt: Receipt, table: Weights, streams: Streams, times: int = 1) -> None:
-        check_receipt(receipt)
-        rule = receipt.charge.mechanism
-        if rule not in get_args(Rule):
-            raise UnpaidReleaseError(f"{receipt.charge.what}: charged for {rule}, but released by a selection.")
-        receipt.use(rule, times)
-        self._set_up(rule, table, streams)
+    def __init__(
+        self, receipt: Receipt, streams: Streams, *, cost_range: int, n_candidates: int, times: int = 1
+    ) -> None:
+        rule = _use(receipt, times, cost_range)
+        self._set_up(rule, weight_table(receipt.charge.epsilon, cost_range, n_candidates), streams)
 
     def _set_up(self, rule: str, table: Weights, streams: Streams) -> None:
         self._rule = rule
@@ -72,16 +73,14 @@ class Selection:
         return self._table
 
     @classmethod
-    def calibrated(
-        cls, receipt: Receipt, streams: Streams, *, cost_range: int, n_candidates: int, times: int = 1
-    ) -> Selection:
-        """Return selections whose weights fall by e^(-epsilon/cost_range) for each unit of cost.
+    def with_published_weights(cls, receipt: Receipt, table: Weights, streams: Streams) -> Selection:
+        """Return selections with weights of their own, for baselines whose published weights cost more than is charged.
 
-        Epsilon is the receipt's. If adding one record changes all costs of a set by amounts in an interval of length
-        ``cost_range``, and changes the costs of at most ``times`` sets, all picks together cost ``times``·epsilon.
+        Nothing ties the weights to the receipt: only its mechanism is checked, and that it is used up.
         """
-        check_receipt(receipt)
-        return cls(receipt, weight_table(receipt.charge.epsilon, cost_range, n_candidates), streams, times)
+        selection = cls.__new__(cls)
+        selection._set_up(_use(receipt, 1, None), table, streams)
+        return selection
 
     @classmethod
     def uniform(cls, streams: Streams, n_candidates: int) -> Selection:
@@ -148,6 +147,16 @@ class Selection:
             raise ValueError("There must be one row of costs for each set.")
         if costs.shape[1] * int(self._table[0]) >= _MAX_SUM_OF_WEIGHTS:
             raise ValueError("There are more candidates than the weights were made for.")
+
+
+def _use(receipt: Receipt, times: int, cost_range: int | None) -> str:
+    """Use a receipt up and return its mechanism, which must be a selection."""
+    check_receipt(receipt)
+    rule = receipt.charge.mechanism
+    if rule not in get_args(Rule):
+        raise UnpaidReleaseError(f"{receipt.charge.what}: charged for {rule}, but released by a selection.")
+    receipt.use(rule, times, calibrated_to=cost_range)
+    return rule
 
 
 def _weights(costs: Sequence[int], table: Weights) -> list[int]:

@@ -21,7 +21,7 @@ SHORTFALL_LOG_ODDS = 5
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a candidate: ``balance·max(0, enough - min(n_L, n_R)) + floor(units·impurity)``.
+    """The cost of a candidate: ``balance·max(0, min_rows - min(n_L, n_R)) + floor(units·impurity)``.
 
     Terms common to all candidates are left out. The impurity of a child with n rows and class shares p is ½·n·Σ f(p).
     With ``linear_tail = 0``, f(p) = p - p² and the impurity is the sum of squared errors. In general, f has slope 1 up
@@ -33,8 +33,8 @@ class Cost:
     units : int
         The resolution of the impurity: the number of steps that make up an impurity of one.
     balance : int
-        The penalty, in units, for each row that the smaller child falls short of ``enough``.
-    enough : int
+        The penalty, in units, for each row that the smaller child falls short of ``min_rows``.
+    min_rows : int
         The number of rows that a child should have.
     linear_tail : Fraction
         The length of the intervals at 0 and at 1 in which f is linear: a multiple of 1/64 below one half.
@@ -42,7 +42,7 @@ class Cost:
 
     units: int
     balance: int
-    enough: int = UNBOUNDED_SHORTFALL
+    min_rows: int = UNBOUNDED_SHORTFALL
     linear_tail: Fraction = Fraction(0)
 
     @property
@@ -60,9 +60,9 @@ class Cost:
         """Return the cost for a selection over all features, in the finest units that its weights can tell apart.
 
         A table has a limited number of weights, and it takes about range/epsilon of them to fall by a factor of e: the
-        smaller epsilon, the coarser the units. ``enough`` is the number of rows at which a split with an empty child is
-        selected with odds of at most e^-SHORTFALL_LOG_ODDS. A larger penalty would only compete with the impurity. All
-        of this depends on public numbers only.
+        smaller epsilon, the coarser the units. ``min_rows`` is the number of rows at which a split with an empty child
+        is selected with odds of at most e^-SHORTFALL_LOG_ODDS. A larger penalty would only compete with the impurity.
+        All of this depends on public numbers only.
         """
         units = MAX_UNITS
         while units > MIN_UNITS and units > MAX_UNITS_PER_EPSILON * epsilon:
@@ -70,17 +70,17 @@ class Cost:
         cost = cls(units, round(balance * units), 0, linear_tail)
         if cost.balance == 0 or epsilon == math.inf:
             return cost
-        enough = math.ceil(SHORTFALL_LOG_ODDS * cost.range / (cost.balance * epsilon))
-        return replace(cost, enough=min(enough, UNBOUNDED_SHORTFALL))
+        min_rows = math.ceil(SHORTFALL_LOG_ODDS * cost.range / (cost.balance * epsilon))
+        return replace(cost, min_rows=min(min_rows, UNBOUNDED_SHORTFALL))
 
     def rule(self, layout: TargetLayout) -> Any:
         """Return this cost as a ``CostRule`` of the kernels."""
         return scoring.CostRule(
             scale=self.units * layout.column_weight / layout.units,
-            whole=float(layout.units),
+            units_per_record=float(layout.units),
             linear_tail=float(self.linear_tail),
             balance=self.balance,
-            enough=self.enough,
+            min_rows=self.min_rows,
         )
 
 

@@ -58,7 +58,19 @@ class JointSplitter:
         """Return the charge of one level: one selection at each node."""
         cost = self.cost(epsilon)
         bound = f"cost range {cost.range} in units of 1/{cost.units}"
-        return (Charge("splits", "exponential mechanism", bound, PureEpsilon(epsilon), times, composition, level),)
+        measure = PureEpsilon(epsilon)
+        return (
+            Charge(
+                "splits",
+                "exponential mechanism",
+                bound,
+                measure,
+                times,
+                composition,
+                level,
+                calibrated_to=cost.range,
+            ),
+        )
 
     def level(self, regions: Regions, receipts: Sequence[Receipt], source: RandomSource) -> Level:
         """Prepare the selections of a level."""
@@ -73,7 +85,7 @@ class _JointLevel(Level):
         chosen = draw_features(regions, splitter.max_features, source)
         super().__init__(Candidates(splitter.domain, splitter.categories, regions, chosen), len(regions))
         self.cost = splitter.cost(receipt.charge.epsilon)
-        self.selection = Selection.calibrated(
+        self.selection = Selection(
             receipt,
             source.streams(len(regions)),
             cost_range=self.cost.range,

@@ -86,6 +86,7 @@ class MedianSplitter:
             composition + (f", {k} features a node" if k > 1 else ""),
             level,
             self.policy.true_cost(for_medians / self.n_charged * k),
+            MEDIAN_RANGE,
         )
         if k == 1:
             return (medians,)
@@ -98,6 +99,7 @@ class MedianSplitter:
             composition,
             level,
             self.policy.true_cost(for_choice * Fraction(QUALITY.range, self.quality_range)),
+            self.quality_range,
         )
         return medians, choices
 
@@ -119,7 +121,7 @@ class _MedianLevel(Level):
         self.group_streams = source.streams(n_nodes * k if regions.allowed.shape[1] else 0)
         n_candidates = max(self.candidates.n_slots, 2)
         if splitter.looks_at_data:
-            self.medians = Selection.calibrated(
+            self.medians = Selection(
                 receipts[0],
                 median_streams,
                 cost_range=MEDIAN_RANGE,
@@ -130,9 +132,7 @@ class _MedianLevel(Level):
             self.medians = Selection.uniform(median_streams, n_candidates)
         self.choices: Selection | None = None
         if k > 1:
-            self.choices = Selection.calibrated(
-                receipts[1], choice_streams, cost_range=splitter.quality_range, n_candidates=k
-            )
+            self.choices = Selection(receipts[1], choice_streams, cost_range=splitter.quality_range, n_candidates=k)
 
     def _choose(self, histograms: NodeHistograms, first: int, last: int) -> None:
         k = self.candidates.per_node
