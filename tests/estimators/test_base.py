@@ -4,6 +4,7 @@ import inspect
 import math
 import re
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ import sklearn
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Numeric
+from diprime.baselines import DPRandomForestClassifier
+from diprime.privacy.measures import share_of
 from tests.estimators.domains import ABC, NUMBER, YES_NO
 from tests.small_data import DOMAINS, ESTIMATORS, METHODS, TASKS, assert_same_forest, fit, make
 
@@ -343,3 +346,37 @@ def test_names_that_are_no_text_are_matched_by_their_text(X, y):
     model = DiPriMeClassifier(50, "infer", random_state=0).fit(frame, y)
     assert not hasattr(model, "feature_names_in_")
     assert np.array_equal(model.predict(frame), model.predict(frame[[2, 0, 1]]))
+
+
+@pytest.mark.parametrize("how", ["fit", "fit_batches"])
+@pytest.mark.parametrize(
+    ("kind", "shares"),
+    [
+        (DiPriMeClassifier, "diprime.training.plan.share_of"),
+        (DPRandomForestClassifier, "diprime.paper.baselines.recipes.share_of"),
+    ],
+)
+def test_a_plan_that_does_not_add_up_stops_a_fit_before_a_row_is_read(monkeypatch, kind, shares, how):
+    def refuse(*_, **__):
+        raise AssertionError("a row was read")
+
+    X, y = make("classification", 20)
+    model = kind(domain=DOMAINS["classification"])
+    for reads in ("reader", "encode", "encode_target"):
+        monkeypatch.setattr(Domain, reads, refuse)
+    learn = (lambda: model.fit(X, y)) if how == "fit" else (lambda: model.fit_batches([(X, y)]))
+    with pytest.raises(AssertionError, match="a row was read"):
+        learn()
+    monkeypatch.setattr(shares, lambda epsilon, share: share_of(epsilon, share) + Fraction(1, 10**30))
+    with pytest.raises(AssertionError, match=r"The plan of the .* spends"):
+        learn()
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize("accounting", ["strict", "paper"])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_charge_of_a_forest_says_what_its_mechanism_is_calibrated_to(method, task, accounting):
+    model = fit(task, *make(task, 300), method=method, accounting=accounting, max_depth=3)
+    for charge in model.privacy_.charges:
+        assert f" {charge.calibrated_to}" in charge.bound

@@ -14,7 +14,6 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 from diprime import Categorical, Domain, Ledger, Numeric, PrivacyWarning
 from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.domain.target_layout import TargetLayout
-from diprime.paper.baselines import recipes
 from diprime.paper.baselines.branches import Branches
 from diprime.paper.baselines.forest import LEAF, Tree
 from diprime.paper.baselines.growth import Records, grow, prune, split_costs
