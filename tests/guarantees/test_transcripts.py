@@ -79,14 +79,16 @@ class Transcript(Releases):
         if self.earlier is None:
             return drawn
         earlier = next(self.earlier)
-        assert public_part(event) == public_part(earlier), "what a mechanism is made for follows from what was released"
+        same = public_part(event) == public_part(earlier)  # pytest would take minutes to say how they differ
+        assert same, "what a mechanism is made for follows from what was released"
         return earlier.drawn
 
     def contributions(self, layout, windows):
         """Return what targets add: for selections to cost what was charged, it must not depend on records."""
         seen = (windows.low.tolist(), windows.high.tolist())
         if self.earlier_windows is not None:
-            assert seen == next(self.earlier_windows), "the windows that targets are seen through follow from releases"
+            same = seen == next(self.earlier_windows)
+            assert same, "the windows that targets are seen through follow from releases"
         self.seen_windows.append(seen)
         return contributions(layout, windows)
 
