@@ -106,7 +106,7 @@ def test_rounding_leads_no_prediction_out_of_its_range(task):
 
 # -- without privacy, a random forest ---------------------------------------------------------------------------------
 
-DATA = Path(os.environ.get("DIPRIME_DATA", Path(__file__).parents[2] / "shared" / "data"))
+DATA = Path(os.environ.get("DIPRIME_DATA", Path(__file__).parents[3] / "shared" / "data"))
 BUNDLED = {
     "breast cancer": (load_breast_cancer, "classification"),
     "digits": (load_digits, "classification"),
