@@ -22,7 +22,7 @@ Rule = Literal["exact", "exponential", "permute-and-flip"]
 SPLIT_SHARE = 0.5
 NUMERIC_FLOOR = 1e-12
 CATEGORICAL_FLOOR = 1e-6
-MOST_LEVELS = 32
+MAX_LEVELS = 32
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class _Grower:
         """Return which values go to the upper child; levels are numbered from 0."""
         if feature not in self.forest.categorical:
             return np.asarray(values >= cut)
-        goes_up = np.zeros(MOST_LEVELS, dtype=bool)
+        goes_up = np.zeros(MAX_LEVELS, dtype=bool)
         goes_up[np.asarray(cut, dtype=np.int64)] = True
         return goes_up[values.astype(np.int64)]
 
@@ -192,7 +192,7 @@ class _Grower:
         """Return the cut of one feature."""
         if feature in self.forest.categorical:
             subsets = _subsets(len(possible))
-            counts = np.bincount(values.astype(np.int64), minlength=MOST_LEVELS)[possible.astype(np.int64)]
+            counts = np.bincount(values.astype(np.int64), minlength=MAX_LEVELS)[possible.astype(np.int64)]
             imbalances = np.abs(2 * (subsets @ counts) - len(values))
             return possible[subsets[self.draw_median(imbalances, None)] == 1]
         if len(values) <= 1:

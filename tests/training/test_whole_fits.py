@@ -356,7 +356,7 @@ def test_at_infinite_epsilon_leaves_hold_all_rows_or_a_bag_of_them(many, task, p
     n = len(many[task][0])
     if partition:
         assert sizes.sum() == n
-        assert sizes.min() > n / 4  # dealt by fair coins
+        assert sizes.min() > n / 4  # assigned by fair coins
     elif method == "joint":  # bags of 63.2 %: ten standard deviations either way
         assert np.abs(sizes - 0.632 * n).max() < 10 * math.sqrt(0.632 * 0.368 * n)
         assert len({tuple(counts) for counts in model.forest_.counts.reshape(3, 8)}) == 3
