@@ -90,7 +90,9 @@ class LocalEngine:
         """
         n_nodes = len(self._bounds) - 1
         self._contributions = self._layout.contributions(windows)
-        self._tables = np.arange(n_nodes, dtype=np.int64) if len(windows) > 1 else np.zeros(n_nodes, dtype=np.int64)
+        self._tables: npt.NDArray[np.int64] = np.zeros(n_nodes, dtype=np.int64)  # the window of each node
+        if len(windows) > 1:
+            self._tables = np.arange(n_nodes, dtype=np.int64)
         self._parents: Bins | None = None
         self._next_parents: Bins | None = None
 
