@@ -3,21 +3,11 @@
 import numpy as np
 import pytest
 
-from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
+from diprime.domain import MISSING, OTHER, Domain, Numeric
 from diprime.model.masks import threshold_mask
 from diprime.model.regions import Regions
-
-TARGET = Categorical(["no", "yes"])
-DOMAIN = Domain(
-    {
-        "x": Numeric(edges=[1, 2, 3]),
-        "c": Categorical(["a", "b", "c"]),
-        "flag": Categorical([False, True]),
-        "many": Categorical(range(11)),
-        "edge": Numeric(edges=[0]),
-    },
-    target=TARGET,
-)
+from tests.candidate_splits import CLASSES as TARGET
+from tests.candidate_splits import DOMAIN
 
 
 def codes_of(feature):

@@ -41,7 +41,7 @@ def load(path: str | os.PathLike[str]) -> DiPriMeClassifier | DiPriMeRegressor:
     True
     """
     content = load_content(path)
-    estimator = DiPriMeClassifier if content.task == "classification" else DiPriMeRegressor
+    estimator = DiPriMeClassifier if content.domain.task == "classification" else DiPriMeRegressor
     try:
         model = estimator(
             domain="infer" if content.domain_inferred else content.domain, **read_parameters(content.parameters)

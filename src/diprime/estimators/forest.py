@@ -182,7 +182,6 @@ class _DiPriMe(PrivateEstimator):
         check_is_fitted(self)
         self._check_settings(self.domain_.n_features)  # they may have been changed since the fit
         return ModelContent(
-            self._task,
             record_parameters(self),
             self.domain_,
             isinstance(self.domain, str),

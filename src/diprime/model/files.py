@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 from diprime._util.atomic_file import atomic_file
 from diprime._util.version import __version__
-from diprime.domain import Domain, Task
+from diprime.domain import Domain
 from diprime.domain.files import parse_json
 from diprime.kernels.constants import MASK_BYTES
 from diprime.model.forest import Forest
@@ -65,8 +65,6 @@ class ModelContent:
 
     Attributes
     ----------
-    task : {"classification", "regression"}
-        Which estimator it is.
     parameters : dict
         Parameters of its constructor, as plain data; those that are missing have their defaults.
     domain : Domain
@@ -81,7 +79,6 @@ class ModelContent:
         The released trees.
     """
 
-    task: Task
     parameters: dict[str, Any]
     domain: Domain
     domain_inferred: bool
@@ -118,7 +115,7 @@ def to_bytes(content: ModelContent) -> bytes:
     header = {
         "format": FORMAT,
         "diprime": __version__,
-        "task": content.task,
+        "task": content.domain.task,
         "parameters": content.parameters,
         "domain": content.domain.to_dict(),
         "domain_inferred": content.domain_inferred,
@@ -192,7 +189,6 @@ def _read_format_2(header: dict[str, Any], body: memoryview) -> ModelContent:
     forest = _read_forest(header["depths"], body, domain.layout.n_outputs if domain.task == "classification" else 1)
     forest.check(domain, *domain.output_range)
     return ModelContent(
-        domain.task,
         header["parameters"],
         domain,
         header["domain_inferred"],
