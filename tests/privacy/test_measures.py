@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.privacy.measures import PureEpsilon, epsilon_from_text, exact_epsilon, exact_text, share_of
+from diprime.privacy.measures import (
+    GaussianDP,
+    PrivacyLoss,
+    PureEpsilon,
+    epsilon_from_text,
+    exact_delta,
+    exact_epsilon,
+    exact_text,
+    share_of,
+)
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=100)
 
@@ -108,6 +117,83 @@ def test_a_cost_that_no_budget_could_refuse_is_an_error(bad):
 def test_a_cost_does_not_change():
     with pytest.raises(AttributeError):
         PureEpsilon(Fraction(1)).epsilon = Fraction(0)
+
+
+# Gaussian DP ---------------------------------------------------------------------------------------------------------
+
+
+@given(positive, st.integers(0, 100))
+@settings(deadline=None)
+def test_the_squares_of_mu_add_up(mu_squared, n):
+    assert GaussianDP(mu_squared).times(n) == sum([mu_squared] * n)
+    assert GaussianDP(mu_squared).loss(n) == PrivacyLoss(Fraction(0), mu_squared * n)
+    assert PureEpsilon(mu_squared).loss(n) == PrivacyLoss(mu_squared * n, Fraction(0))
+
+
+def test_gaussian_releases_without_noise_cost_infinity_and_no_release_costs_nothing():
+    assert GaussianDP(math.inf).times(3) == math.inf
+    for mu_squared in (Fraction(0), Fraction(1), math.inf):
+        assert GaussianDP(mu_squared).times(0) == 0
+        assert GaussianDP(mu_squared).loss(0) == PrivacyLoss()
+
+
+@pytest.mark.parametrize("bad", [-1, Fraction(-1, 2), -math.inf, math.nan, Decimal("NaN")])
+def test_a_mu_that_no_budget_could_refuse_is_an_error(bad):
+    with pytest.raises(ValueError, match="positive"):
+        GaussianDP(bad)
+
+
+def test_a_mu_is_the_fraction_that_its_digits_say_and_does_not_change():
+    assert GaussianDP(0.1).mu_squared == GaussianDP(0.1).cost == Fraction(1, 10)
+    with pytest.raises(AttributeError):
+        GaussianDP(1).mu_squared = Fraction(0)
+    assert GaussianDP(1) != PureEpsilon(1)
+
+
+# Losses --------------------------------------------------------------------------------------------------------------
+
+
+def test_losses_add_up_by_measure_and_the_larger_bounds_both():
+    first, second = PrivacyLoss(Fraction(1), Fraction(1, 3)), PrivacyLoss(Fraction(1, 2), Fraction(2))
+    assert first + second == PrivacyLoss(Fraction(3, 2), Fraction(7, 3))
+    assert first.or_larger(second) == PrivacyLoss(Fraction(1), Fraction(2))
+    assert first + PrivacyLoss(mu_squared=math.inf) == PrivacyLoss(Fraction(1), math.inf)
+
+
+def test_a_group_costs_its_size_in_epsilon_and_in_mu():
+    assert PrivacyLoss(Fraction(1), Fraction(1, 3)).of_group(2) == PrivacyLoss(Fraction(2), Fraction(4, 3))
+    assert PrivacyLoss(Fraction(1), Fraction(1, 3)).of_group(5) == PrivacyLoss(Fraction(5), Fraction(25, 3))
+
+
+# Delta ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given_delta", "expected"),
+    [
+        (1e-6, Fraction(1, 10**6)),
+        (0, Fraction(0)),
+        (0.0, Fraction(0)),
+        (np.float64(0.1), Fraction(1, 10)),
+        (Decimal("1e-30"), Fraction(1, 10**30)),
+        (Fraction(1, 3), Fraction(1, 3)),
+    ],
+)
+def test_delta_is_the_fraction_that_its_digits_say(given_delta, expected):
+    assert exact_delta(given_delta) == expected
+    assert isinstance(exact_delta(given_delta), Fraction)
+
+
+@pytest.mark.parametrize("bad", [1, 1.0, -1e-9, math.nan, math.inf, Fraction(3, 2), Decimal("NaN")])
+def test_a_delta_that_is_no_probability_is_refused(bad):
+    with pytest.raises(ValueError, match="from 0 to below 1"):
+        exact_delta(bad)
+
+
+@pytest.mark.parametrize("bad", [True, "1e-6", None, [0.1]])
+def test_a_delta_that_is_no_number_is_refused(bad):
+    with pytest.raises(TypeError, match="from 0 to below 1"):
+        exact_delta(bad)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 3), Fraction(10**40, 7), math.inf])

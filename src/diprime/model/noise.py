@@ -33,7 +33,7 @@ def has_true_counts(ledger: Ledger) -> bool:
     if ledger.merged:
         return any(has_true_counts(part) for part in ledger.merged)
     leaves = next(charge for charge in ledger.charges if charge.kind == LEAF_SUMS)
-    return leaves.strict_measure is not None and leaves.strict_measure.epsilon == math.inf
+    return leaves.strict_measure is not None and leaves.strict_measure.cost == math.inf
 
 
 def noise_variance(epsilon: Epsilon, layout: TargetLayout) -> float:

@@ -1,7 +1,7 @@
 """The ledger: every release of private data is charged to the budget before it is made.
 
-Every release requires a receipt, and only :meth:`Ledger.pay` issues receipts. Mechanisms read the epsilon of a release
-from its receipt. Code that releases without paying neither type-checks nor runs.
+Every release requires a receipt, and only :meth:`Ledger.pay` issues receipts. Mechanisms read the cost of a release,
+its epsilon or its μ², from its receipt. Code that releases without paying neither type-checks nor runs.
 """
 
 from __future__ import annotations
@@ -9,15 +9,21 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 from typing import Any, Literal, NoReturn, final
 
+from diprime.privacy.gaussian_dp import covers, epsilon_of_loss, is_covered_by_some_epsilon, is_proven
 from diprime.privacy.measures import (
     Epsilon,
+    GaussianDP,
+    Measure,
+    PrivacyLoss,
     PureEpsilon,
     epsilon_from_text,
+    exact_delta,
     exact_epsilon,
     exact_text,
     rounded_text,
@@ -27,6 +33,7 @@ Accounting = Literal["strict", "paper"]
 
 _MAX_DIGITS = 2000  # of the common denominator of the fractions in a file
 _MAX_NESTED = 50
+_MAX_GAUSSIAN = 1 << 12  # of the merged ledgers in a file, for each takes a millisecond to check
 _MAX_TIMES = 1 << 32
 _ISSUED_BY_A_LEDGER = object()
 _PAYMENTS = threading.Lock()  # two threads must not spend the same part of a budget, or use the same receipt
@@ -52,7 +59,7 @@ class Charge:
         The mechanism that releases it.
     bound : str
         The sensitivity or cost range that the mechanism is calibrated to.
-    measure : PureEpsilon
+    measure : PureEpsilon or GaussianDP
         The cost of one release.
     times : int
         The number of such releases that one record can affect; their costs add up.
@@ -60,7 +67,7 @@ class Charge:
         Why one record affects no more than ``times`` releases.
     level : int or None
         The level of the trees that the release is about, or None if it is about whole trees.
-    strict_measure : PureEpsilon or None
+    strict_measure : PureEpsilon, GaussianDP or None
         The true cost of one release where ``measure`` is the published one; infinite if nothing bounds it. None means
         that ``measure`` is the true cost.
     calibrated_to : int or None
@@ -71,11 +78,11 @@ class Charge:
     kind: str
     mechanism: str
     bound: str
-    measure: PureEpsilon
+    measure: Measure
     times: int = 1
     composition: str = ""
     level: int | None = None
-    strict_measure: PureEpsilon | None = None
+    strict_measure: Measure | None = None
     calibrated_to: int | None = field(default=None, compare=False)
 
     @property
@@ -85,18 +92,35 @@ class Charge:
 
     @property
     def epsilon(self) -> Epsilon:
-        """The cost of one release."""
+        """The cost of one release in pure epsilon; a charge in Gaussian DP has none."""
+        if not isinstance(self.measure, PureEpsilon):
+            raise TypeError(f"{self.what}: the charge is in {self.measure.name}, and has no epsilon of its own.")
         return self.measure.epsilon
 
     @property
     def total(self) -> Epsilon:
-        """The cost of all ``times`` releases together."""
+        """The cost of all ``times`` releases together, in the charge's own measure."""
         return self.measure.times(self.times)
 
     @property
     def strict_total(self) -> Epsilon:
+        """The true cost of all ``times`` releases together, in its own measure."""
+        return self.true_measure.times(self.times)
+
+    @property
+    def true_measure(self) -> Measure:
+        """The true cost of one release."""
+        return self.strict_measure or self.measure
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The cost of all ``times`` releases together."""
+        return self.measure.loss(self.times)
+
+    @property
+    def strict_loss(self) -> PrivacyLoss:
         """The true cost of all ``times`` releases together."""
-        return (self.strict_measure or self.measure).times(self.times)
+        return self.true_measure.loss(self.times)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the charge as plain data; fractions are exact text."""
@@ -105,14 +129,14 @@ class Charge:
             "mechanism": self.mechanism,
             "bound": self.bound,
             "measure": self.measure.name,
-            "epsilon": exact_text(self.epsilon),
+            _COST_FIELDS[type(self.measure)]: exact_text(self.measure.cost),
             "times": self.times,
             "composition": self.composition,
         }
         if self.level is not None:
             data["level"] = self.level
         if self.strict_measure is not None:
-            data["strict_epsilon"] = exact_text(self.strict_measure.epsilon)
+            data[f"strict_{_COST_FIELDS[type(self.strict_measure)]}"] = exact_text(self.strict_measure.cost)
         return data
 
     @classmethod
@@ -121,18 +145,20 @@ class Charge:
         _check_fields(data, _TYPES_OF_CHARGE, where, _OPTIONAL_IN_CHARGE)
         if not 0 <= data["times"] < _MAX_TIMES or data.get("level", 0) < 0:
             raise ValueError(f"{where} has an impossible number of times, or an impossible level.")
-        if data["measure"] != PureEpsilon.name:
-            raise ValueError(f"the measure of {where} is not known.")
-        strict = data.get("strict_epsilon")
+        measure = _measure_from_dict(data, "", where)
+        if measure is None:
+            raise ValueError(f"mu_squared or epsilon of {where} is missing.")
+        if data["measure"] != measure.name:
+            raise ValueError(f"the measure of {where} is not known, or is not that of its cost.")
         return cls(
             data["kind"],
             data["mechanism"],
             data["bound"],
-            PureEpsilon(epsilon_from_text(data["epsilon"], f"epsilon of {where}")),
+            measure,
             data["times"],
             data["composition"],
             data.get("level"),
-            None if strict is None else PureEpsilon(epsilon_from_text(strict, f"strict_epsilon of {where}")),
+            _measure_from_dict(data, "strict_", where),
         )
 
 
@@ -165,11 +191,26 @@ class Receipt:
         return self._unused
 
     def use(self, mechanism: str, times: int = 1, *, calibrated_to: int | None = None) -> PureEpsilon:
-        """Use up ``times`` of the releases that were paid for and return the cost of one.
+        """Use up ``times`` of the releases that were paid for and return the cost of one, which is in pure epsilon.
 
         Raise `UnpaidReleaseError` if the charge names another mechanism, or another sensitivity or range than the one
-        that the mechanism is calibrated to, or if too few releases are left.
+        that the mechanism is calibrated to, if it is in another measure, or if too few releases are left.
         """
+        measure = self._charge.measure
+        if not isinstance(measure, PureEpsilon):
+            raise UnpaidReleaseError(f"{self._charge.what}: charged in {measure.name}, but released for pure epsilon.")
+        self._use(mechanism, times, calibrated_to)
+        return measure
+
+    def use_gaussian(self, mechanism: str, times: int = 1, *, calibrated_to: int) -> GaussianDP:
+        """Use up ``times`` releases as :meth:`use` does and return the cost of one, which is in Gaussian DP."""
+        measure = self._charge.measure
+        if not isinstance(measure, GaussianDP):
+            raise UnpaidReleaseError(f"{self._charge.what}: charged in {measure.name}, but released for Gaussian DP.")
+        self._use(mechanism, times, calibrated_to)
+        return measure
+
+    def _use(self, mechanism: str, times: int, calibrated_to: int | None) -> None:
         charge = self._charge
         if mechanism != charge.mechanism:
             raise UnpaidReleaseError(f"{charge.what}: charged for {charge.mechanism}, but released by {mechanism}.")
@@ -183,7 +224,6 @@ class Receipt:
                     f"{charge.what}: {self._unused} of {charge.times} paid releases are left, {times} requested."
                 )
             self._unused -= times
-        return charge.measure
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A receipt cannot be copied or pickled: a copy would pay for the same releases again.")
@@ -201,6 +241,9 @@ class Ledger:
 
     Printing a ledger shows a table. :meth:`to_json` and :meth:`from_json` are exact.
 
+    The budget is an epsilon and a delta. Charges in pure epsilon add up to E, and those in Gaussian DP to a μ².
+    Together they are (E + ε, δ)-DP if μ is (ε, δ)-DP (docs/privacy.md). Without Gaussian charges delta is 0.
+
     Attributes
     ----------
     epsilon : Fraction or inf
@@ -213,6 +256,8 @@ class Ledger:
         Why the guarantee does not hold although the charges add up.
     merged : list of Ledger
         The ledgers of the models that were merged.
+    delta : Fraction, default=0
+        The budget of Gaussian charges, beside epsilon; other numbers are converted as :func:`exact_delta` does.
 
     Examples
     --------
@@ -228,46 +273,70 @@ class Ledger:
     charges: list[Charge] = field(default_factory=list)
     waivers: list[str] = field(default_factory=list)
     merged: list[Ledger] = field(default_factory=list)
+    delta: Fraction = field(default=Fraction(0), kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.epsilon, Fraction):
             self.epsilon = exact_epsilon(self.epsilon)
+        self.delta = exact_delta(self.delta)
 
     @classmethod
     def merge(cls, ledgers: Sequence[Ledger]) -> Ledger:
         """Return the ledger of models of disjoint populations.
 
-        One record is in one population, so the largest of the totals is the total of all.
+        One record is in one population: what the models cost together is what one of them costs. So the largest E and
+        the largest μ² of the ledgers bound it, and the largest alone where all are of one kind.
         """
-        largest = max(ledger.total for ledger in ledgers)
-        strict = max(ledger.strict_total for ledger in ledgers)
+        loss, strict = _largest(ledger.loss for ledger in ledgers), _largest(ledger.strict_loss for ledger in ledgers)
+        delta = max(ledger.delta for ledger in ledgers)
+        epsilon = epsilon_of_loss(loss, max(ledger.total for ledger in ledgers), delta)
         accounting: Accounting = "paper" if any(ledger.accounting == "paper" for ledger in ledgers) else "strict"
         waivers = list(dict.fromkeys(waiver for ledger in ledgers for waiver in ledger.waivers))
-        charge = Charge(
-            f"{len(ledgers)} merged models",
-            "their own ledgers",
-            "one record is in one model",
-            PureEpsilon(largest),
-            1,
-            "the populations are disjoint: the largest total counts",
-            strict_measure=None if strict == largest else PureEpsilon(strict),
-        )
-        return cls(largest, accounting, [charge], waivers, list(ledgers))
+        pairs: list[tuple[Measure, Measure]] = [
+            (PureEpsilon(loss.epsilon), PureEpsilon(strict.epsilon)),
+            (GaussianDP(loss.mu_squared), GaussianDP(strict.mu_squared)),
+        ]
+        used = [pair for pair in pairs if any(measure.cost for measure in pair)] or pairs[:1]
+        charges = [_merged_charge(len(ledgers), measure, strict_measure) for measure, strict_measure in used]
+        return cls(epsilon, accounting, charges, waivers, list(ledgers), delta=delta)
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The sum of all charges, of each measure."""
+        return sum((charge.loss for charge in self.charges), PrivacyLoss())
+
+    @property
+    def strict_loss(self) -> PrivacyLoss:
+        """The sum of the true costs of all charges, of each measure."""
+        return sum((charge.strict_loss for charge in self.charges), PrivacyLoss())
 
     @property
     def total(self) -> Epsilon:
-        """The sum of all charges: the epsilon of add-or-remove privacy, unless there are objections."""
-        return sum((charge.total for charge in self.charges), Fraction(0))
+        """The epsilon of add-or-remove privacy at the ledger's delta, unless there are objections.
+
+        It is the sum of all charges if they are in pure epsilon. With Gaussian charges it is an upper bound, and
+        exactly the budget where they spend all that the budget allows.
+        """
+        return epsilon_of_loss(self.loss, self.epsilon, self.delta)
 
     @property
     def strict_total(self) -> Epsilon:
-        """The sum of the true costs of all charges; inf if nothing bounds one of them."""
-        return sum((charge.strict_total for charge in self.charges), Fraction(0))
+        """The epsilon of the true costs of all charges, at the ledger's delta; inf if nothing bounds one of them."""
+        return epsilon_of_loss(self.strict_loss, self.epsilon, self.delta)
+
+    @property
+    def total_delta(self) -> Fraction:
+        """The delta of the guarantee: the ledger's, or 0 without Gaussian charges."""
+        return self.delta if self.loss.mu_squared else Fraction(0)
+
+    def epsilon_of_group(self, n_records: int) -> Epsilon:
+        """Return the epsilon at the ledger's delta if a group of records is added or removed, such as two replaced."""
+        return self.total if n_records == 1 else epsilon_of_loss(self.loss.of_group(n_records), math.inf, self.delta)
 
     @property
     def objections(self) -> list[str]:
         """Why the total is not a guarantee; empty if it is one."""
-        reasons = ["epsilon is infinite."] if self.total == math.inf else []
+        reasons = [] if is_covered_by_some_epsilon(self.loss, self.delta) else ["epsilon is infinite."]
         if self.accounting == "paper":
             reasons.append("accounting as published, which counts less than is spent.")
         return [*reasons, *self.waivers]
@@ -276,7 +345,10 @@ class Ledger:
     def strict_costs(self) -> list[str]:
         """The true costs of the charges whose published costs differ, in words."""
         charges = [charge for charge in self.charges if charge.strict_measure is not None]
-        return [f"Strict accounting: {c.what} cost epsilon = {rounded_text(c.strict_total)}." for c in charges]
+        return [
+            f"Strict accounting: {c.what} cost {c.true_measure.symbol} = {rounded_text(c.strict_total)}."
+            for c in charges
+        ]
 
     @property
     def is_private(self) -> bool:
@@ -286,15 +358,16 @@ class Ledger:
     def pay(self, charge: Charge) -> Receipt:
         """Record a charge and return the receipt for its releases.
 
-        Raise `ValueError`, and record nothing, if the budget does not cover the charge.
+        Raise `ValueError`, and record nothing, if the budget is not proven to cover the charge.
         """
         if charge.times < 0:
             raise ValueError(f"A charge cannot be negative: {charge.what} is released {charge.times} times.")
         with _PAYMENTS:
-            if self.total + charge.total > self.epsilon:
+            spent = self.loss
+            if not covers(self.epsilon, self.delta, spent + charge.loss):
                 raise ValueError(
-                    f"The budget of epsilon = {rounded_text(self.epsilon)} does not cover {charge.what}: "
-                    f"{rounded_text(self.total)} is spent and it costs {rounded_text(charge.total)}."
+                    f"The budget of {self._budget_text()} does not cover {charge.what}: {_loss_text(spent)} is spent "
+                    f"and it costs {_loss_text(charge.loss)}."
                 )
             self.charges.append(charge)
         return Receipt(charge, _ISSUED_BY_A_LEDGER)
@@ -307,6 +380,7 @@ class Ledger:
         """Return the ledger as plain data; fractions are exact text."""
         return {
             "epsilon": exact_text(self.epsilon),
+            "delta": exact_text(self.delta),
             "total": exact_text(self.total),
             "accounting": self.accounting,
             "private": self.is_private,
@@ -317,29 +391,32 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, data: Any) -> Ledger:
-        """Return the ledger that :meth:`to_dict` described; raise `ValueError` if anything is wrong with it."""
-        return cls._from_dict(data, "the ledger", 1)
+        """Return the ledger that :meth:`to_dict` described; raise `ValueError` if anything is wrong with it.
+
+        A ledger without a delta has delta = 0.
+        """
+        ledger = cls._from_dict(data, "the ledger", 1)
+        _check_totals(ledger, data)
+        return ledger
 
     @classmethod
     def _from_dict(cls, data: Any, where: str, depth: int) -> Ledger:
         if depth > _MAX_NESTED:
             raise ValueError(f"{where} is nested more than {_MAX_NESTED} deep.")
-        _check_fields(data, _TYPES_OF_LEDGER, where)
+        _check_fields(data, _TYPES_OF_LEDGER, where, {"delta"})
         if data["accounting"] not in ("strict", "paper"):
             raise ValueError(f"accounting of {where} is neither 'strict' nor 'paper'.")
         if not all(isinstance(waiver, str) for waiver in data["waivers"]):
             raise ValueError(f"waivers of {where} are not all text.")
         charges = [Charge.from_dict(charge, f"charge {i} of {where}") for i, charge in enumerate(data["charges"])]
         epsilon = epsilon_from_text(data["epsilon"], f"epsilon of {where}")
+        delta = epsilon_from_text(data.get("delta", "0"), f"delta of {where}")
         measures = [m for c in charges for m in (c.measure, c.strict_measure) if m is not None]
-        _check_common_denominator([epsilon, *(measure.epsilon for measure in measures)], where)
+        _check_common_denominator([epsilon, delta, *(measure.cost for measure in measures)], where)
         merged = [
             cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
         ]
-        ledger = cls(epsilon, data["accounting"], charges, list(data["waivers"]), merged)
-        if (data["total"], data["private"]) != (exact_text(ledger.total), ledger.is_private):
-            raise ValueError(f"total and private of {where} do not follow from its charges.")
-        return ledger
+        return cls(epsilon, data["accounting"], charges, list(data["waivers"]), merged, delta=exact_delta(delta))
 
     def to_json(self) -> str:
         """Return the ledger as JSON."""
@@ -351,18 +428,24 @@ class Ledger:
         return cls.from_dict(json.loads(text))
 
     def __str__(self) -> str:
-        head = f"Privacy ledger: epsilon = {rounded_text(self.total)} of {rounded_text(self.epsilon)}, delta = 0"
+        delta = rounded_text(self.total_delta)
+        head = f"Privacy ledger: epsilon = {rounded_text(self.total)} of {rounded_text(self.epsilon)}, delta = {delta}"
         if not self.is_private:
             head += " (NOT PRIVATE: see below)"
         text = "\n".join([head, "", *self._table(), "", *self._notes()])
         return "\n\n".join([text, *(f"Model {i} of {len(self.merged)}. {m}" for i, m in enumerate(self.merged, 1))])
 
+    def _budget_text(self) -> str:
+        text = f"epsilon = {rounded_text(self.epsilon)}"
+        return f"{text}, delta = {rounded_text(self.delta)}," if self.delta else text
+
     def _table(self) -> list[str]:
-        rows = [["release", "mechanism", "bound", "epsilon", "times", "cost"]]
-        rows += [
-            [c.what, c.mechanism, c.bound, rounded_text(c.epsilon), str(c.times), rounded_text(c.total)]
-            for c in self.charges
-        ]
+        one_measure = not self.loss.mu_squared
+        head = ["epsilon"] if one_measure else ["measure", "each"]
+        rows = [["release", "mechanism", "bound", *head, "times", "cost"]]
+        for c in self.charges:
+            cost = [rounded_text(c.measure.cost)] if one_measure else [c.measure.symbol, rounded_text(c.measure.cost)]
+            rows.append([c.what, c.mechanism, c.bound, *cost, str(c.times), rounded_text(c.total)])
         if self.accounting == "paper":
             strictly = ["strictly", *(rounded_text(c.strict_total) for c in self.charges)]
             rows = [[*row, cost] for row, cost in zip(rows, strictly, strict=True)]
@@ -372,9 +455,11 @@ class Ledger:
         return lines
 
     def _notes(self) -> list[str]:
-        once, twice = rounded_text(self.total), rounded_text(self.total * 2)
+        once, twice = rounded_text(self.total), rounded_text(self.epsilon_of_group(2))
         notes = [
+            *self._sum_of_mu(),
             f"One record added or removed: epsilon = {once}; one record replaced: epsilon = {twice}.",
+            *self._meaning_of_delta(),
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
         notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
@@ -383,9 +468,25 @@ class Ledger:
             notes.append(f"Strict accounting: epsilon = {rounded_text(self.strict_total)}.")
         return notes
 
+    def _sum_of_mu(self) -> list[str]:
+        loss = self.loss
+        if not loss.mu_squared:
+            return []
+        return [f"Sum of the charges: {_loss_text(loss)}. At delta = {rounded_text(self.delta)} that is:"]
+
+    def _meaning_of_delta(self) -> list[str]:
+        if not self.total_delta:
+            return []
+        return [
+            f"delta = {rounded_text(self.total_delta)}: whatever set of results is looked at, one record changes its "
+            "probability by at most a factor of e^epsilon, and by delta besides. delta should be far below one over "
+            "the number of persons.",
+        ]
+
 
 _TYPES_OF_LEDGER: dict[str, type] = {
     "epsilon": str,
+    "delta": str,
     "total": str,
     "accounting": str,
     "private": bool,
@@ -399,12 +500,68 @@ _TYPES_OF_CHARGE: dict[str, type] = {
     "bound": str,
     "measure": str,
     "epsilon": str,
+    "mu_squared": str,
     "times": int,
     "composition": str,
     "level": int,
     "strict_epsilon": str,
+    "strict_mu_squared": str,
 }
-_OPTIONAL_IN_CHARGE = {"level", "strict_epsilon"}
+_COST_FIELDS: dict[type, str] = {PureEpsilon: "epsilon", GaussianDP: "mu_squared"}
+_OPTIONAL_IN_CHARGE = {"level", "epsilon", "mu_squared", "strict_epsilon", "strict_mu_squared"}
+
+
+def _measure_from_dict(data: dict[str, Any], prefix: str, where: str) -> Measure | None:
+    """Return the measure whose cost a charge has under its name; None, if it has none."""
+    measures: list[Measure] = []
+    for measure, name in _COST_FIELDS.items():
+        field_name = prefix + name
+        if field_name in data:
+            measures.append(measure(epsilon_from_text(data[field_name], f"{field_name} of {where}")))
+    if len(measures) > 1:
+        raise ValueError(f"{where} has costs of two measures.")
+    return measures[0] if measures else None
+
+
+def _check_totals(ledger: Ledger, data: Any) -> None:
+    """Refuse a ledger whose total and promise do not follow from its charges, or one that was merged into it."""
+    unchecked, n_gaussian = [(ledger, data, "the ledger")], 0
+    while unchecked:
+        part, content, where = unchecked.pop()
+        loss = part.loss
+        n_gaussian += bool(loss.mu_squared)
+        if n_gaussian > _MAX_GAUSSIAN:
+            raise ValueError(f"more than {_MAX_GAUSSIAN} ledgers have Gaussian charges.")
+        total = epsilon_from_text(content["total"], f"total of {where}")
+        # To compute an epsilon anew takes long, and to check one does not.
+        follows = is_proven(total, part.delta, loss) if loss.mu_squared else total == loss.epsilon
+        if not follows or content["private"] is not part.is_private:
+            raise ValueError(f"total and private of {where} do not follow from its charges.")
+        pairs = zip(part.merged, content["merged"], strict=True)
+        unchecked += [(merged, inner, f"ledger {i} of {where}") for i, (merged, inner) in enumerate(pairs)]
+
+
+def _largest(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
+    return reduce(PrivacyLoss.or_larger, losses)
+
+
+def _merged_charge(n_models: int, measure: Measure, strict_measure: Measure) -> Charge:
+    return Charge(
+        f"{n_models} merged models",
+        "their own ledgers",
+        "one record is in one model",
+        measure,
+        1,
+        "the populations are disjoint: the largest total counts",
+        strict_measure=None if strict_measure == measure else strict_measure,
+    )
+
+
+def _loss_text(loss: PrivacyLoss) -> str:
+    costs = [f"epsilon = {rounded_text(loss.epsilon)}"] if loss.epsilon or not loss.mu_squared else []
+    if loss.mu_squared:
+        costs.append(f"mu^2 = {rounded_text(loss.mu_squared)}")
+    return ", ".join(costs)
 
 
 def _check_fields(data: Any, types: dict[str, type], where: str, optional: Collection[str] = ()) -> None:
@@ -417,11 +574,11 @@ def _check_fields(data: Any, types: dict[str, type], where: str, optional: Colle
             raise ValueError(f"{name} of {where} is missing or of the wrong type.")
 
 
-def _check_common_denominator(epsilons: Sequence[Epsilon], where: str) -> None:
+def _check_common_denominator(costs: Sequence[Epsilon], where: str) -> None:
     """Refuse fractions whose sum would be too large to compute; the shares of one budget have a small denominator."""
     common = 1
-    for epsilon in epsilons:
-        if isinstance(epsilon, Fraction):
-            common = math.lcm(common, epsilon.denominator)
+    for cost in costs:
+        if isinstance(cost, Fraction):
+            common = math.lcm(common, cost.denominator)
             if common >= 10**_MAX_DIGITS:
                 raise ValueError(f"{where} has fractions without a common denominator of reasonable size.")

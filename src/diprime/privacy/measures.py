@@ -1,7 +1,8 @@
 """Measures of privacy loss, which add up exactly over releases about the same records.
 
-An epsilon is a fraction, or infinity where there is no noise. Floats are converted through their decimal text, so 0.1
-is exactly one tenth and ten of them are exactly one.
+A release has one of two measures: pure epsilon, or the μ of Gaussian differential privacy, of which the squares add up.
+Both are fractions, or infinity where there is no noise. Floats are converted through their decimal text, so 0.1 is
+exactly one tenth and ten of them are exactly one.
 """
 
 from __future__ import annotations
@@ -14,9 +15,41 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import ClassVar
 
-Epsilon = Fraction | float  # a fraction, or math.inf
+Epsilon = Fraction | float  # a fraction, or math.inf; so is the square of μ
 
 _FRACTION = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
+
+
+@dataclass(frozen=True)
+class PrivacyLoss:
+    """What several releases cost together: the sum of their epsilons, and the sum of their μ².
+
+    Attributes
+    ----------
+    epsilon : Fraction or inf
+        The sum of the pure epsilons.
+    mu_squared : Fraction or inf
+        The sum of the μ² of Gaussian releases.
+
+    Examples
+    --------
+    >>> PureEpsilon(Fraction(1)).loss(2) + GaussianDP(Fraction(1, 2)).loss(3)
+    PrivacyLoss(epsilon=Fraction(2, 1), mu_squared=Fraction(3, 2))
+    """
+
+    epsilon: Epsilon = Fraction(0)
+    mu_squared: Epsilon = Fraction(0)
+
+    def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
+        return PrivacyLoss(self.epsilon + other.epsilon, self.mu_squared + other.mu_squared)
+
+    def of_group(self, n_records: int) -> PrivacyLoss:
+        """Return what the releases cost if as many records change: epsilon grows with their number, and so does μ."""
+        return PrivacyLoss(self.epsilon * n_records, self.mu_squared * n_records**2)
+
+    def or_larger(self, other: PrivacyLoss) -> PrivacyLoss:
+        """Return the larger of each sum: a bound of both losses, and of the loss of whoever has one of them."""
+        return PrivacyLoss(max(self.epsilon, other.epsilon), max(self.mu_squared, other.mu_squared))
 
 
 @dataclass(frozen=True)
@@ -31,16 +64,67 @@ class PureEpsilon:
     """
 
     name: ClassVar[str] = "pure epsilon"
+    symbol: ClassVar[str] = "epsilon"
 
     epsilon: Epsilon
 
     def __post_init__(self) -> None:
-        exact = Fraction(0) if self.epsilon == 0 else exact_epsilon(self.epsilon)
-        object.__setattr__(self, "epsilon", exact)
+        object.__setattr__(self, "epsilon", _exact_cost(self.epsilon))
+
+    @property
+    def cost(self) -> Epsilon:
+        """The number that adds up: epsilon."""
+        return self.epsilon
 
     def times(self, n: int) -> Epsilon:
         """Return the cost of n such releases; no releases cost nothing, even at epsilon = inf."""
         return self.epsilon * n if n else Fraction(0)
+
+    def loss(self, n: int) -> PrivacyLoss:
+        """Return the loss of n such releases."""
+        return PrivacyLoss(epsilon=self.times(n))
+
+
+@dataclass(frozen=True)
+class GaussianDP:
+    """μ-Gaussian differential privacy (Dong, Roth and Su 2019): the μ² of releases about the same records add up.
+
+    Telling neighbours apart by the release is at least as hard as telling N(0, 1) from N(μ, 1) by one draw.
+    :mod:`~diprime.privacy.gaussian_dp` has the epsilon and delta that follow.
+
+    Attributes
+    ----------
+    mu_squared : Fraction or inf
+        The cost of one release. Other numbers are converted as epsilons are.
+    """
+
+    name: ClassVar[str] = "Gaussian"
+    symbol: ClassVar[str] = "mu^2"
+
+    mu_squared: Epsilon
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu_squared", _exact_cost(self.mu_squared))
+
+    @property
+    def cost(self) -> Epsilon:
+        """The number that adds up: μ²."""
+        return self.mu_squared
+
+    def times(self, n: int) -> Epsilon:
+        """Return the cost of n such releases; no releases cost nothing, even at μ = inf."""
+        return self.mu_squared * n if n else Fraction(0)
+
+    def loss(self, n: int) -> PrivacyLoss:
+        """Return the loss of n such releases."""
+        return PrivacyLoss(mu_squared=self.times(n))
+
+
+Measure = PureEpsilon | GaussianDP
+
+
+def _exact_cost(cost: Epsilon) -> Epsilon:
+    return Fraction(0) if cost == 0 else exact_epsilon(cost)
 
 
 def exact_epsilon(epsilon: object) -> Epsilon:
@@ -59,6 +143,24 @@ def exact_epsilon(epsilon: object) -> Epsilon:
     if isinstance(epsilon, numbers.Rational):
         return Fraction(int(epsilon.numerator), int(epsilon.denominator))
     return math.inf if math.isinf(epsilon) else Fraction(str(epsilon))
+
+
+def exact_delta(delta: object) -> Fraction:
+    """Return a number from 0 to below 1 as the fraction that its digits say.
+
+    Examples
+    --------
+    >>> exact_delta(1e-6)
+    Fraction(1, 1000000)
+    """
+    if isinstance(delta, bool) or not isinstance(delta, (numbers.Real, Decimal)):
+        raise TypeError(f"delta must be a number from 0 to below 1, got {delta!r}.")
+    is_nan = delta != delta  # noqa: PLR0124 -- Decimal's NaN cannot be compared otherwise
+    if is_nan or delta < 0 or not delta < 1:
+        raise ValueError(f"delta must be a number from 0 to below 1, got {delta!r}.")
+    if isinstance(delta, numbers.Rational):
+        return Fraction(int(delta.numerator), int(delta.denominator))
+    return Fraction(str(delta))
 
 
 def share_of(epsilon: Epsilon, share: Fraction) -> Epsilon:

@@ -1,0 +1,250 @@
+"""Gaussian DP and (epsilon, delta): bounds on the safe side, tight, and the same as other accountants'."""
+
+import math
+import time
+from fractions import Fraction
+from statistics import NormalDist
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime.privacy import gaussian_dp
+from diprime.privacy.gaussian_dp import (
+    covers,
+    delta_upper_bound,
+    epsilon_of_loss,
+    epsilon_upper_bound,
+    gaussian_budget,
+    is_covered_by_some_epsilon,
+    is_proven,
+)
+from diprime.privacy.measures import PrivacyLoss
+
+MILLIONTH = Fraction(1, 10**6)
+few = settings(deadline=None, max_examples=50)
+
+
+def powers(low, high):
+    """Return fractions that are spread evenly over powers of ten."""
+    return st.builds(
+        lambda digits, exponent: Fraction(digits, 1000) * Fraction(10) ** exponent,
+        st.integers(1000, 9999),
+        st.integers(low, high),
+    )
+
+
+epsilons = powers(-6, 3)
+mus_squared = powers(-12, 4)
+deltas = powers(-30, -2)
+
+
+def exact_delta(mu_squared, epsilon):
+    """Return delta with 1500 bits, by the published formula as it stands."""
+    with mpmath.workprec(1500):
+        mu = mpmath.sqrt(mpmath.mpf(mu_squared.numerator) / mu_squared.denominator)
+        e = mpmath.mpf(epsilon.numerator) / epsilon.denominator
+        return mpmath.ncdf(-e / mu + mu / 2) - mpmath.exp(e) * mpmath.ncdf(-e / mu - mu / 2)
+
+
+def assert_bounds(mu_squared, epsilon):
+    bound, true_delta = delta_upper_bound(mu_squared, epsilon), exact_delta(mu_squared, epsilon)
+    with mpmath.workprec(1500):
+        excess = mpmath.mpf(bound.numerator) / bound.denominator - true_delta
+        assert 0 <= excess <= true_delta * mpmath.mpf(2) ** -50 + mpmath.mpf(2) ** -250
+
+
+@given(mus_squared, epsilons)
+@settings(deadline=None, max_examples=150)
+def test_delta_is_bounded_from_above_and_closely(mu_squared, epsilon):
+    assert_bounds(mu_squared, epsilon)
+
+
+@given(deltas, epsilons)
+@few
+def test_delta_is_bounded_closely_where_budgets_are_looked_for(delta, epsilon):
+    assert_bounds(gaussian_budget(epsilon, delta), epsilon)
+
+
+@pytest.mark.parametrize(
+    "mu_squared", [Fraction(1, 10**12), Fraction(1, 100), Fraction(1), Fraction(16), Fraction(10**5)]
+)
+@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 10**6), Fraction(1), Fraction(40), Fraction(5000)])
+def test_delta_at_the_edges_of_the_ranges(mu_squared, epsilon):
+    assert_bounds(mu_squared, epsilon)
+
+
+@given(st.floats(0.01, 4), st.floats(0.01, 4))
+@few
+def test_delta_is_that_of_the_formula_in_floats(mu, epsilon):
+    mu_squared, phi = Fraction(mu) ** 2, NormalDist().cdf
+    expected = phi(-epsilon / mu + mu / 2) - math.exp(epsilon) * phi(-epsilon / mu - mu / 2)
+    assert float(delta_upper_bound(mu_squared, Fraction(epsilon))) == pytest.approx(expected, abs=1e-12)
+
+
+@given(mus_squared, epsilons, st.fractions(1, 3))
+@few
+def test_delta_grows_with_mu_and_falls_with_epsilon(mu_squared, epsilon, factor):
+    slack = 1 + Fraction(1, 1 << 50), Fraction(1, 1 << 240)
+    delta = delta_upper_bound(mu_squared, epsilon)
+    assert delta <= delta_upper_bound(mu_squared * factor, epsilon) * slack[0] + slack[1]
+    assert delta_upper_bound(mu_squared, epsilon * factor) <= delta * slack[0] + slack[1]
+    assert 0 <= delta <= 1
+
+
+def test_no_loss_has_no_delta_and_an_infinite_loss_has_delta_one():
+    assert delta_upper_bound(Fraction(0), Fraction(0)) == 0
+    assert delta_upper_bound(math.inf, Fraction(5)) == 1
+    assert delta_upper_bound(Fraction(3), math.inf) == 0
+    assert delta_upper_bound(Fraction(1 << 24), Fraction(1)) == 1
+    for negative in [(Fraction(-1), Fraction(1)), (Fraction(1), Fraction(-1))]:
+        with pytest.raises(ValueError, match="negative"):
+            delta_upper_bound(*negative)
+
+
+@given(st.sampled_from([Fraction(1, 10**60), Fraction(3, 10**300)]), epsilons)
+@few
+def test_a_tiny_loss_is_rounded_to_the_safe_side(mu_squared, epsilon):
+    assert delta_upper_bound(mu_squared, epsilon) >= exact_delta(mu_squared, epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1 << 20) + 1, Fraction(10**9), Fraction(10**300)])
+def test_a_huge_epsilon_is_taken_for_a_smaller_one(epsilon):
+    for mu_squared in (Fraction(1), Fraction(1 << 21)):
+        assert delta_upper_bound(mu_squared, epsilon) == delta_upper_bound(mu_squared, Fraction(1 << 20))
+
+
+# Budgets -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_budget_of_the_design():
+    assert float(gaussian_budget(Fraction(1), MILLIONTH)) / 2 == pytest.approx(0.02801, abs=5e-6)
+
+
+@given(epsilons | powers(4, 5), deltas)
+@few
+def test_a_budget_is_the_largest_that_is_proven(epsilon, delta):
+    budget = gaussian_budget(epsilon, delta)
+    assert delta_upper_bound(budget, epsilon) <= delta
+    assert delta_upper_bound(budget * (1 + Fraction(1, 1 << 28)), epsilon) > delta
+    digits = budget.numerator if budget.denominator > 1 else budget.numerator >> 0
+    assert (digits // (digits & -digits)).bit_length() <= gaussian_dp.BUDGET_BITS
+
+
+def test_budgets_at_the_ends():
+    assert gaussian_budget(math.inf, Fraction(0)) == math.inf
+    assert gaussian_budget(math.inf, MILLIONTH) == math.inf
+    assert gaussian_budget(Fraction(1), Fraction(0)) == 0
+    assert gaussian_budget(Fraction(0), Fraction(1, 10**40)) == 0  # not even 2^-160 has so small a delta
+    assert 0 < gaussian_budget(Fraction(0), MILLIONTH) < MILLIONTH
+    assert gaussian_budget(Fraction(10**9), MILLIONTH) == gaussian_budget(Fraction(1 << 20), MILLIONTH)
+
+
+@given(mus_squared, deltas)
+@few
+def test_the_epsilon_of_a_loss_is_proven_and_close(mu_squared, delta):
+    epsilon = epsilon_upper_bound(mu_squared, delta)
+    assert delta_upper_bound(mu_squared, epsilon) <= delta
+    if epsilon > Fraction(1, 1 << 58):
+        assert delta_upper_bound(mu_squared, epsilon * (1 - Fraction(1, 1 << 18))) > delta
+
+
+def test_epsilons_at_the_ends():
+    assert epsilon_upper_bound(Fraction(0), Fraction(0)) == 0
+    assert epsilon_upper_bound(Fraction(1), Fraction(0)) == math.inf
+    assert epsilon_upper_bound(math.inf, MILLIONTH) == math.inf
+    assert epsilon_upper_bound(Fraction(1, 10**20), MILLIONTH) == 0  # delta(0) is smaller than that
+    assert epsilon_upper_bound(Fraction(1 << 22), MILLIONTH) == math.inf
+    assert epsilon_upper_bound(Fraction(1 << 20), MILLIONTH) < 1 << 20
+
+
+def test_fractions_of_a_thousand_digits_take_no_longer():
+    long = Fraction(10**999 + 7, 10**999 + 9)
+    start = time.process_time()
+    for _ in range(5):
+        gaussian_dp.delta_upper_bound.__wrapped__(long, long)
+    assert time.process_time() - start < 1  # a millisecond each; with unrounded fractions it is a hundred times that
+
+
+# Mixed losses --------------------------------------------------------------------------------------------------------
+
+
+@given(epsilons, deltas, st.fractions(0, 1))
+@few
+def test_a_budget_covers_pure_charges_and_gaussian_ones_of_what_is_left(epsilon, delta, share):
+    pure = epsilon * share
+    rest = gaussian_budget(epsilon - pure, delta)
+    assert covers(epsilon, delta, PrivacyLoss(pure, rest))
+    assert is_proven(epsilon, delta, PrivacyLoss(pure, rest))
+    more = PrivacyLoss(pure, rest * (1 + Fraction(1, 1 << 28)) + Fraction(1, 1 << 158))
+    assert not covers(epsilon, delta, more)
+    assert not is_proven(epsilon, delta, more)
+    assert covers(epsilon, delta, PrivacyLoss(epsilon))
+    assert not covers(epsilon, delta, PrivacyLoss(epsilon + Fraction(1, 10**30)))
+    assert not is_proven(epsilon, delta, PrivacyLoss(epsilon + Fraction(1, 10**30)))
+    assert epsilon_of_loss(PrivacyLoss(pure, rest), epsilon, delta) == (epsilon if rest else pure)
+
+
+def test_infinite_losses_and_budgets():
+    infinite = [PrivacyLoss(math.inf), PrivacyLoss(Fraction(1), math.inf), PrivacyLoss(math.inf, math.inf)]
+    for loss in infinite:
+        assert covers(math.inf, Fraction(0), loss)
+        assert is_proven(math.inf, Fraction(0), loss)
+        assert not covers(Fraction(10**9), MILLIONTH, loss)
+        assert epsilon_of_loss(loss, math.inf, MILLIONTH) == math.inf
+        assert not is_covered_by_some_epsilon(loss, MILLIONTH)
+    assert not is_covered_by_some_epsilon(PrivacyLoss(Fraction(0), Fraction(1)), Fraction(0))
+    assert is_covered_by_some_epsilon(PrivacyLoss(Fraction(10**30)), Fraction(0))
+    assert is_covered_by_some_epsilon(PrivacyLoss(Fraction(1), Fraction(1)), MILLIONTH)
+
+
+def test_the_epsilon_of_a_loss_does_not_exceed_a_budget_that_covers_it():
+    loss = PrivacyLoss(Fraction(1, 3), gaussian_budget(Fraction(1), MILLIONTH) * Fraction(99, 100))
+    found = epsilon_of_loss(loss, Fraction(4, 3), MILLIONTH)
+    assert Fraction(1, 3) + Fraction(99, 100) < found < Fraction(4, 3)
+    assert found == epsilon_of_loss(loss, math.inf, MILLIONTH) == epsilon_of_loss(loss, Fraction(1, 2), MILLIONTH)
+    assert is_proven(found, MILLIONTH, loss)
+
+
+# Other accountants ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_delta_is_that_of_google_s_accounting(sigma, epsilon):
+    accounting = pytest.importorskip("dp_accounting.pld.privacy_loss_mechanism")
+    expected = accounting.GaussianPrivacyLoss(sigma).get_delta_for_epsilon(epsilon)
+    assert float(delta_upper_bound(1 / Fraction(sigma) ** 2, Fraction(epsilon))) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_budgets_are_those_of_google_s_accounting(epsilon, delta):
+    dp_accounting = pytest.importorskip("dp_accounting")
+    sigma = dp_accounting.get_sigma_gaussian(epsilon, delta)
+    assert float(gaussian_budget(Fraction(epsilon), Fraction(delta))) == pytest.approx(1 / sigma**2, rel=1e-4)
+
+
+def test_releases_compose_as_in_google_s_accounting():
+    """Ten releases of different noise, by convolution of their losses, against one sum of μ²."""
+    dp_accounting = pytest.importorskip("dp_accounting")
+    pld = pytest.importorskip("dp_accounting.pld")
+    sigmas = [8 + i for i in range(10)]
+    accountant = pld.PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    for sigma in sigmas:
+        accountant.compose(dp_accounting.GaussianDpEvent(sigma))
+    mu_squared = sum((Fraction(1, sigma**2) for sigma in sigmas), Fraction(0))
+    expected = accountant.get_epsilon(1e-6)
+    assert float(epsilon_upper_bound(mu_squared, MILLIONTH)) == pytest.approx(expected, rel=2e-3)
+
+
+@pytest.mark.parametrize(("sigma", "epsilon"), [(1.0, 1.0), (5.0, 0.3)])
+def test_delta_is_that_of_opendp(sigma, epsilon):
+    """OpenDP converts through zCDP, which is looser: its epsilon at our delta is not smaller."""
+    dp = pytest.importorskip("opendp.prelude", reason="OpenDP is large, and not among the dependencies of tests")
+    delta = delta_upper_bound(1 / Fraction(sigma) ** 2, Fraction(epsilon))
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
+    measurement = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, sigma))
+    assert measurement.map(1.0).epsilon(float(delta)) >= epsilon * (1 - 1e-9)
