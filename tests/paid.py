@@ -8,14 +8,20 @@ import math
 import numpy as np
 
 from diprime.privacy.ledger import Charge, Ledger
-from diprime.privacy.measures import PureEpsilon
-from diprime.privacy.mechanisms import laplace, subsets
+from diprime.privacy.measures import GaussianDP, PureEpsilon
+from diprime.privacy.mechanisms import gaussian, laplace, subsets
 from diprime.privacy.mechanisms.selection import Selection
 
 
 def receipt(mechanism, epsilon=1, times=1, calibrated_to=1):
     """Return a receipt for releases by a mechanism, calibrated to a sensitivity or a range."""
     charge = Charge("a release", mechanism, "a bound", PureEpsilon(epsilon), times, calibrated_to=calibrated_to)
+    return Ledger(math.inf).pay(charge)
+
+
+def gaussian_receipt(mechanism, mu_squared=1, times=1, calibrated_to=1):
+    """Return a receipt for releases that are charged in Gaussian DP."""
+    charge = Charge("a release", mechanism, "a bound", GaussianDP(mu_squared), times, calibrated_to=calibrated_to)
     return Ledger(math.inf).pay(charge)
 
 
@@ -39,3 +45,9 @@ def discrete_laplace(values, epsilon, sensitivity, streams):
     """Add noise of scale sensitivity/epsilon."""
     paid = receipt(laplace.DISCRETE_LAPLACE, epsilon, calibrated_to=sensitivity)
     return laplace.discrete_laplace(values, paid, sensitivity, streams)
+
+
+def rounded_gaussian(values, mu_squared, squared_sensitivity, streams):
+    """Add normal noise of variance squared_sensitivity/mu_squared, rounded."""
+    paid = gaussian_receipt(gaussian.ROUNDED_GAUSSIAN, mu_squared, calibrated_to=squared_sensitivity)
+    return gaussian.rounded_gaussian(values, paid, squared_sensitivity, streams)

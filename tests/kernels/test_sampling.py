@@ -379,3 +379,96 @@ def test_saturated_noise_is_the_noise_that_went_beyond(most_wholes):
     assert 0 < inside.sum() < n
     np.testing.assert_array_equal(cut[inside], free[inside])
     np.testing.assert_array_equal(np.abs(cut[~inside]), 1 << 42)
+
+
+# Rounded normal noise ------------------------------------------------------------------------------------------------
+
+
+def scratch(n_digits=8):
+    """Return memory for three uniform numbers, with what an earlier draw left there, and for a stream."""
+    return np.full((3, 1 + n_digits), 7, dtype=np.uint32), np.full(STREAM_WORDS, 7, dtype=np.uint32)
+
+
+@given(seeds, st.integers(1, 1 << 24), st.integers(19, 63), st.sampled_from([1, 2, 8]))
+@few
+def test_normal_noise_is_the_same_compiled_and_interpreted(seed, multiplier, shift, n_digits):
+    streams = RandomSource(seed).streams(2)
+    BOTH("draw_gaussian", streams, multiplier, shift, *scratch(n_digits), 0, np.zeros((2, 6), dtype=np.int64))
+
+
+@pytest.mark.parametrize(("multiplier", "shift"), [(1, 63), (1 << 24, 63), (1 << 24, 19), (1, 19), ((1 << 24) - 1, 24)])
+def test_normal_noise_at_the_edges(multiplier, shift):
+    streams, out = RandomSource(9).streams(3), np.zeros((3, 40), dtype=np.int64)
+    _, n_drawn = BOTH("draw_gaussian", streams, multiplier, shift, *scratch(), 0, out)
+    assert n_drawn == out.size
+    for begin, part in [(7, out), (120, out), (0, out[:0]), (0, out[:, :0])]:
+        _, n_drawn = BOTH("draw_gaussian", streams, multiplier, shift, *scratch(), begin, part)
+        assert n_drawn == max(begin, part.size)
+
+
+def scripted(fraction, *, coins=(0, 0, 1), negative=0):
+    """Return a stream that yields words of a draw: the whole part by its coins, equal digits, then a larger one.
+
+    The coins 0, 0, 1 are a failure. Each digit of the fraction is compared with the same digit of another number, and
+    the last with a larger one, which accepts the fraction.
+    """
+    pairs = [word for digit in fraction[:-1] for word in (digit, digit)]
+    return streams_that_begin([[*coins, *pairs, fraction[-1], fraction[-1] + 1, negative]])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("negative", [0, 1])
+@pytest.mark.parametrize(
+    "fraction",
+    [(5,), (1 << 31,), ((1 << 31) - 1, 9), (1 << 31, 0), (3 << 30, 2, 1), ((1 << 30) - 1, 0xFFFFFFFF, 4, 4, 7)],
+)
+@pytest.mark.parametrize(("multiplier", "shift"), [(1 << 23, 55), (3 << 22, 54), (5 << 21, 24), (9_999_991, 20)])
+def test_a_draw_of_known_words_is_the_product_rounded(kernel, fraction, multiplier, shift, negative):
+    out, streams = np.zeros((1, 1), dtype=np.int64), scripted(fraction, negative=negative)
+    assert kernel.draw_gaussian(streams, multiplier, shift, *scratch(), 0, out) == 1
+    x = sum(Fraction(digit, 1 << 32 * (i + 1)) for i, digit in enumerate(fraction))
+    exact = Fraction(multiplier << 32, 1 << shift) * x
+    slack = Fraction(multiplier << 32, 1 << shift) / (1 << 32 * len(fraction))  # of digits that are not in the script
+    assert exact - Fraction(1, 2) <= abs(int(out[0, 0])) <= exact + slack + Fraction(1, 2)
+    if len(set(np.floor([float(exact + 0.5), float(exact + slack + 0.5)]))) == 1:
+        assert streams[0, 32] == 16, "no more words than the script has are drawn"
+        assert (out[0, 0] <= 0) if negative else (out[0, 0] >= 0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n_equal", [1, 2, 4])
+def test_a_draw_that_needs_more_digits_than_there_are_leaves_the_stream_as_it_was(kernel, n_equal):
+    fraction = [77] * n_equal + [5]
+    streams, out = scripted(fraction), np.full((1, 1), 123, dtype=np.int64)
+    before = streams.copy()
+    assert kernel.draw_gaussian(streams, 1 << 23, 55, *scratch(n_equal), 0, out) == 0
+    np.testing.assert_array_equal(streams, before)
+    assert kernel.draw_gaussian(streams, 1 << 23, 55, *scratch(n_equal + 1), 0, out) == 1
+    assert not (streams == before).all()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_fraction_is_refused_if_the_number_of_falling_ones_is_odd(kernel):
+    """x = 18; 4 is below it, and its coin succeeds (side 0 of 2, and 8 < x); 6 is not below 4: odd, so start again."""
+    whole = [0, 0, 1]
+    refused = [*whole, 18, 4, 0, 8, 6]
+    accepted = [*whole, 6, 7, 1]  # the last word is the sign
+    streams, out = streams_that_begin([[*refused, *accepted]]), np.zeros((1, 1), dtype=np.int64)
+    assert kernel.draw_gaussian(streams, 1 << 23, 24, *scratch(), 0, out) == 1
+    assert out.tolist() == [[-3]]
+    # A coin that falls on side 1, or on side 0 with a number that is not below x, ends the sequence: even, accepted.
+    for coin in ([1], [0, 19]):
+        streams = streams_that_begin([[*whole, 18, 4, *coin, 0]])
+        assert kernel.draw_gaussian(streams, 1 << 23, 24, *scratch(), 0, out) == 1
+        assert out.tolist() == [[9]]
+
+
+def test_a_whole_part_beyond_the_limit_is_left_to_the_caller(monkeypatch):
+    """A word of 1 is a success of the coin that the whole part counts."""
+    streams, out = streams_that_begin([[1, 1, 1, 0, 0, 1]]), np.zeros((1, 1), dtype=np.int64)
+    before = streams.copy()
+    monkeypatch.setattr(BOTH.interpreted._module, "MAX_WHOLE", 3)
+    assert BOTH.interpreted.draw_gaussian(streams, 1 << 23, 55, *scratch(), 0, out) == 0
+    np.testing.assert_array_equal(streams, before)
+    monkeypatch.setattr(BOTH.interpreted._module, "MAX_WHOLE", 64)
+    assert BOTH.interpreted.draw_gaussian(streams, 1 << 23, 55, *scratch(), 0, out) == 1

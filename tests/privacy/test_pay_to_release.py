@@ -18,6 +18,7 @@ import numpy as np
 
 from diprime.privacy.ledger import Charge, Ledger, Receipt
 from diprime.privacy.measures import PureEpsilon
+from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.mechanisms.laplace import discrete_laplace
 from diprime.privacy.mechanisms.selection import Costs, Selection
 from diprime.privacy.mechanisms.subsets import subset_median
@@ -32,6 +33,7 @@ def paid(ledger: Ledger, costs: Costs, streams: Streams, table: Weights) -> None
     receipt = ledger.pay(CHARGE)
     discrete_laplace(costs, receipt, 1, streams)
     discrete_laplace(costs, receipt, 1, streams, times=2)
+    rounded_gaussian(costs, receipt, 1, streams, times=2)
     Selection.with_published_weights(receipt, table, streams).pick(np.arange(3), costs)
     selection = Selection(receipt, streams, cost_range=2, n_candidates=3)
     subset_median(selection, 0, [1, 2])
@@ -44,6 +46,9 @@ def noise(costs: Costs, streams: Streams) -> None:
     discrete_laplace(costs, None, 1, streams)  # unpaid
     discrete_laplace(costs, CHARGE, 1, streams)  # unpaid
     discrete_laplace(costs, sensitivity=1, streams=streams)  # unpaid
+    rounded_gaussian(costs, EPSILON, 1, streams)  # unpaid
+    rounded_gaussian(costs, CHARGE, 1, streams)  # unpaid
+    rounded_gaussian(costs, squared_sensitivity=1, streams=streams)  # unpaid
 
 
 def selections(streams: Streams, table: Weights, ledger: Ledger) -> None:
@@ -121,7 +126,8 @@ def test_free_selections_and_receipts_are_made_where_they_are_known_to_be_harmle
 
 def test_noise_is_drawn_by_the_mechanisms_alone():
     """The samplers of the kernels know nothing of receipts: what calls them asks for one, or never sees data."""
-    samplers = ("sampling.exponential", "sampling.permute_and_flip", "sampling.draw_laplace")
-    assert users_of(*samplers) == {"privacy/mechanisms/laplace.py", "privacy/mechanisms/selection.py"}
+    selecting, adding = ("sampling.exponential", "sampling.permute_and_flip"), ("sampling.draw_laplace",)
+    assert users_of(*selecting, *adding) == {"privacy/mechanisms/laplace.py", "privacy/mechanisms/selection.py"}
+    assert users_of("sampling.draw_gaussian", "draw_rounded_normal") == {"privacy/mechanisms/gaussian.py"}
     assert users_of("take_streams") == {"privacy/mechanisms/selection.py", "privacy/mechanisms/subsets.py"}
     assert users_of("big_integer_below") == {"privacy/mechanisms/subsets.py"}

@@ -1,4 +1,4 @@
-"""Random bits and exact draws from them: ChaCha20, uniform, exponential mechanism, permute-and-flip, Laplace.
+"""Random bits and exact draws from them: ChaCha20, uniform, exponential mechanism, permute-and-flip, noise.
 
 All functions use integers only. A stream is a row of ``STREAM_WORDS`` 32-bit words: the 16 words of ChaCha20's input
 block (constants, key, block counter, nonce), the 16 words of its last output block, and the number of output words
@@ -19,6 +19,7 @@ from diprime.kernels import constants
 WORD_MASK = cython.declare(cython.uint, 0xFFFFFFFF)
 POSITION = cython.declare(cython.Py_ssize_t, 32)  # of the number of output words already used
 ABSENT_COST = cython.declare(cython.longlong, constants.ABSENT_COST)
+MAX_WHOLE = cython.declare(cython.ulonglong, 64)  # more standard deviations have a probability below e^-2047
 
 
 @cython.cfunc
@@ -159,6 +160,158 @@ def _laplace(
         return -magnitude if negative else magnitude
 
 
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _digit(s: cython.uint[:], uniforms: cython.uint[:, :], row: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.uint:
+    """Return digit i of a uniform number, drawing it if it is the first that is not known yet."""
+    if uniforms[row, 0] == i:
+        uniforms[row, i + 1] = _next_word(s)
+        uniforms[row, 0] = i + 1
+    return uniforms[row, i + 1]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _draws_below(
+    s: cython.uint[:], uniforms: cython.uint[:, :], new: cython.Py_ssize_t, other: cython.Py_ssize_t
+) -> cython.int:
+    """Draw a new uniform number; return 1 if it is below another one, 0 if not, and -1 if more digits are needed."""
+    i: cython.Py_ssize_t
+    a: cython.uint
+    b: cython.uint
+    uniforms[new, 0] = 0
+    for i in range(uniforms.shape[1] - 1):
+        b = _digit(s, uniforms, other, i)
+        a = _digit(s, uniforms, new, i)
+        if a != b:
+            return a < b
+    return -1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _accepts_fraction(s: cython.uint[:], uniforms: cython.uint[:, :], k: cython.ulonglong) -> cython.int:
+    """Return 1 with probability exp(-x·(2k + x)/(2k + 2)), else 0, and -1 if more digits are needed: algorithm B.
+
+    x is the number in row 0. A sequence x > z_1 > z_2 > ... of new uniform numbers goes on while each falls and a coin
+    of bias p = (2k + x)/(2k + 2) succeeds. It has n members or more with probability (x·p)^n/n!, so their number is
+    even with probability exp(-x·p).
+    """
+    last: cython.Py_ssize_t = 0
+    new: cython.Py_ssize_t = 1
+    is_even: cython.int = 1
+    outcome: cython.int
+    side: cython.ulonglong
+    while True:
+        outcome = _draws_below(s, uniforms, new, last)
+        if outcome == 1:
+            side = _below(s, 2 * k + 2)
+            if side == 2 * k:
+                # The row that is neither x nor the newest number is free.
+                outcome = _draws_below(s, uniforms, 3 - new, 0)
+            elif side > 2 * k:
+                outcome = 0
+        if outcome != 1:
+            return outcome if outcome < 0 else is_even
+        is_even = 1 - is_even
+        last = new
+        new = 3 - new
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _accepts_whole(s: cython.uint[:], k: cython.ulonglong) -> cython.bint:
+    """Return true with probability exp(-k·(k - 1)/2)."""
+    i: cython.ulonglong
+    for i in range(k * (k - 1)):
+        if not _bernoulli_exp(s, 1, 2):
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _normal_whole(s: cython.uint[:], uniforms: cython.uint[:, :]) -> cython.longlong:
+    """Draw k + x, the magnitude of a standard normal number; return k, and leave x in row 0. -1: out of digits.
+
+    This is algorithm N of Karney (2016): k has probability proportional to exp(-k²/2), and x is uniform and accepted
+    with probability exp(-x·(2k + x)/2), in k + 1 steps.
+    """
+    k: cython.ulonglong
+    step: cython.ulonglong
+    outcome: cython.int
+    while True:
+        k = 0
+        while k < MAX_WHOLE and _bernoulli_exp(s, 1, 2):
+            k += 1
+        if k == MAX_WHOLE:
+            return -1
+        if not _accepts_whole(s, k):
+            continue
+        uniforms[0, 0] = 0
+        outcome = 1
+        step = 0
+        while outcome == 1 and step <= k:
+            outcome = _accepts_fraction(s, uniforms, k)
+            step += 1
+        if outcome < 0:
+            return -1
+        if outcome == 1:
+            return k
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _rounded_product(
+    s: cython.uint[:],
+    uniforms: cython.uint[:, :],
+    k: cython.ulonglong,
+    multiplier: cython.ulonglong,
+    shift: cython.ulonglong,
+) -> cython.longlong:
+    """Return the integer nearest to (k + x)·multiplier·2^(32 - shift), x the number in row 0; -1: out of digits.
+
+    With x = (d + t)/2^32, d its first digit, the result is the floor of (A + multiplier·t)/2^shift, where A is an
+    integer. t is uniform in [0, 1): only where this leaves a choice, digits of t are looked at.
+    """
+    one: cython.ulonglong = 1
+    n_digits: cython.Py_ssize_t = uniforms.shape[1] - 1
+    i: cython.Py_ssize_t = 1
+    digit: cython.ulonglong
+    threshold: cython.ulonglong
+    rest: cython.ulonglong = multiplier * ((k << 32) + _digit(s, uniforms, 0, 0)) + (one << (shift - 1))
+    result: cython.longlong = rest >> shift
+    rest &= (one << shift) - 1
+    if multiplier > one << shift:
+        if n_digits < 2:
+            return -1
+        rest = (rest << 32) + multiplier * _digit(s, uniforms, 0, 1)
+        shift += 32
+        result += rest >> shift
+        rest &= (one << shift) - 1
+        i = 2
+    if rest + multiplier <= one << shift:
+        return result
+    rest = (one << shift) - rest  # the result is one more if multiplier·t reaches this
+    while i < n_digits:
+        digit = _digit(s, uniforms, 0, i)
+        threshold = (rest << 32) // multiplier
+        rest = (rest << 32) % multiplier
+        if digit != threshold:
+            return result + 1 if digit > threshold else result
+        if rest == 0:
+            return result + 1
+        i += 1
+    return -1
+
+
 def draw_words(stream: cython.uint[::1], out: cython.uint[::1]) -> None:
     """Fill ``out`` with the next words of a stream."""
     i: cython.Py_ssize_t
@@ -213,6 +366,47 @@ def draw_laplace(
         for i in range(out.shape[0]):
             for j in range(out.shape[1]):
                 out[i, j] = _laplace(streams[i], numerator, denominator, max_wholes, saturated)
+
+
+def draw_gaussian(
+    streams: cython.uint[:, ::1],
+    multiplier: cython.ulonglong,
+    shift: cython.ulonglong,
+    uniforms: cython.uint[:, ::1],
+    saved: cython.uint[::1],
+    begin: cython.Py_ssize_t,
+    out: cython.longlong[:, ::1],
+) -> int:
+    """Fill ``out`` from draw ``begin`` on with rounded normal noise; return how many draws there are in it then.
+
+    Row i is drawn from stream i. The standard deviation is multiplier·2^(32 - shift), with multiplier <= 2^24 and
+    19 <= shift <= 63. ``uniforms`` is scratch memory for three uniform numbers: how many of their 32-bit digits are
+    known, and those digits. ``saved`` is scratch memory for a stream. A draw that needs more digits than there is
+    room for, or a whole part of `MAX_WHOLE` standard deviations, ends the call: the stream is then as it was before
+    this draw, for the caller to make it without limits.
+    """
+    j: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    draw: cython.Py_ssize_t
+    n_columns: cython.Py_ssize_t = out.shape[1]
+    n_draws: cython.Py_ssize_t = out.shape[0] * n_columns
+    n_made: cython.Py_ssize_t = n_draws
+    magnitude: cython.longlong
+    with cython.nogil:
+        for draw in range(begin, n_draws):
+            row = draw // n_columns
+            for j in range(saved.shape[0]):
+                saved[j] = streams[row, j]
+            magnitude = _normal_whole(streams[row], uniforms)
+            if magnitude >= 0:
+                magnitude = _rounded_product(streams[row], uniforms, magnitude, multiplier, shift)
+            if magnitude < 0:
+                for j in range(saved.shape[0]):
+                    streams[row, j] = saved[j]
+                n_made = draw
+                break
+            out[row, draw % n_columns] = -magnitude if _next_word(streams[row]) & 1 else magnitude
+    return n_made
 
 
 def fill_table(factor_high: cython.ulonglong, factor_low: cython.ulonglong, table: cython.ulonglong[::1]) -> int:

@@ -7,4 +7,6 @@ it releases.
 * :mod:`~diprime.privacy.mechanisms.selection`: the exponential mechanism and permute-and-flip.
 * :mod:`~diprime.privacy.mechanisms.subsets`: the exponential mechanism over all splits of categories.
 * :mod:`~diprime.privacy.mechanisms.laplace`: discrete Laplace noise on sums.
+* :mod:`~diprime.privacy.mechanisms.gaussian`: rounded normal noise on sums, for Gaussian differential privacy.
+* :mod:`~diprime.privacy.mechanisms.rounded_normal`: the rare draws of that noise that the kernel leaves to Python.
 """

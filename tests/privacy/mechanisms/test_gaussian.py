@@ -1,0 +1,312 @@
+"""Rounded Gaussian noise: its exact privacy loss, and a sampler that follows its distribution."""
+
+import itertools
+import math
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from diprime.privacy.gaussian_dp import delta_upper_bound
+from diprime.privacy.ledger import UnpaidReleaseError
+from diprime.privacy.mechanisms import gaussian
+from diprime.privacy.mechanisms.gaussian import gaussian_sigma, rounded_gaussian_pmf
+from diprime.privacy.mechanisms.laplace import discrete_laplace
+from diprime.privacy.mechanisms.selection import Selection
+from diprime.privacy.randomness import RandomSource
+from tests.exact_exp import exp_bounds
+from tests.goodness import fits
+from tests.paid import gaussian_receipt, receipt, rounded_gaussian
+
+DRAWS = 40_000
+GAUSSIAN = [
+    (Fraction(1), 1),
+    (Fraction(16), 1),  # a quarter of an integer
+    (Fraction(1, 5), 3),
+    (Fraction(3, 10_000), 2),
+    (Fraction(1, 100), 1 << 22),
+    (Fraction(1, 1 << 70), 1),
+]
+TOO_LITTLE_NOISE = Fraction(100, 49)  # a μ² that is this much larger has 30 % less noise
+
+
+# The distribution ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mu_squared", "squared_sensitivity"), GAUSSIAN)
+def test_the_bounds_of_the_distribution_bound_it(mu_squared, squared_sensitivity):
+    sigma = float(gaussian_sigma(mu_squared, squared_sensitivity))
+    for x in (0, 1, -1, 2, round(sigma), -round(2.5 * sigma)):
+        low, high = rounded_gaussian_pmf(x, mu_squared, squared_sensitivity)
+        assert 0 <= low <= high <= low + Fraction(1, 1 << 250)
+        near, far = (math.erfc((abs(x) + by) / sigma / math.sqrt(2)) / 2 for by in (-0.5, 0.5))
+        assert float(low) == pytest.approx(near - far, rel=1e-6, abs=1e-15)
+
+
+@pytest.mark.parametrize(("mu_squared", "squared_sensitivity", "reach"), [(Fraction(1), 1, 20), (Fraction(16), 1, 9)])
+def test_the_distribution_adds_up_to_one(mu_squared, squared_sensitivity, reach):
+    bounds = [rounded_gaussian_pmf(x, mu_squared, squared_sensitivity) for x in range(-reach, reach + 1)]
+    assert 1 - Fraction(1, 10**60) < sum(low for low, _ in bounds) <= 1
+    assert 1 - Fraction(1, 10**60) < sum(high for _, high in bounds)
+
+
+def excess(mu_squared, squared_sensitivity, difference, epsilon, reach):
+    """Return bounds of Σ max(0, p - e^ε·q) over all outputs, for two neighbours whose values differ by a vector.
+
+    It is computed coordinate by coordinate: outputs are tuples of integers, and their probabilities products.
+    """
+    pmf = {x: rounded_gaussian_pmf(x, mu_squared, squared_sensitivity) for x in range(-reach - 9, reach + 10)}
+    e_low, e_high = exp_bounds(epsilon)
+    low = high = Fraction(0)
+    for output in itertools.product(range(-reach, reach + 1), repeat=len(difference)):
+        p_low, p_high = (math.prod(pmf[x][side] for x in output) for side in (0, 1))
+        moved = [pmf[x - d] for x, d in zip(output, difference, strict=True)]
+        q_low, q_high = (math.prod(bounds[side] for bounds in moved) for side in (0, 1))
+        low += max(Fraction(0), p_low - e_high * q_high)
+        high += max(Fraction(0), p_high - e_low * q_low)
+    outside = 1 - math.prod([sum(pmf[x][0] for x in range(-reach, reach + 1))] * len(difference))
+    return low, high + outside
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3)])
+@pytest.mark.parametrize(
+    ("mu_squared", "difference", "reach"),
+    [
+        (Fraction(1), (1,), 25),
+        (Fraction(1), (-1,), 25),
+        (Fraction(9), (1,), 12),
+        (Fraction(1, 4), (3,), 150),
+        (Fraction(4), (1, 1), 18),
+        (Fraction(1), (2, -1), 32),
+        (Fraction(4), (1, 0, -1), 9),
+    ],
+)
+def test_neighbours_are_told_apart_by_delta_of_mu_at_most(mu_squared, difference, reach, epsilon):
+    squared_sensitivity = sum(d**2 for d in difference)
+    low, high = excess(mu_squared, squared_sensitivity, difference, epsilon, reach)
+    delta = delta_upper_bound(mu_squared, epsilon)
+    assert high <= delta + Fraction(1, 10**60)  # the bounds are that wide; where rounding loses nothing, both are equal
+    assert high - low < Fraction(1, 10**8)
+    # The test has power: with 30 % too little noise it fails, wherever rounding leaves a trace of the difference.
+    if gaussian_sigma(mu_squared, squared_sensitivity) >= 1:
+        too_much, _ = excess(mu_squared * TOO_LITTLE_NOISE, squared_sensitivity, difference, epsilon, reach)
+        assert too_much > delta
+
+
+# The scale -----------------------------------------------------------------------------------------------------------
+
+mus_squared = st.builds(Fraction, st.integers(1, 2**60), st.integers(1, 2**60))
+
+
+@given(mus_squared, st.integers(1, 1 << 26))
+@example(Fraction(1, 1 << 72), 1)
+@example(Fraction(1, 1 << 72), 2)
+@example(Fraction(1 << 200), 1)
+@example(Fraction(3, 1 << 62), (1 << 24) - 1)
+@settings(deadline=None, max_examples=300)
+def test_the_scale_of_the_noise_is_never_too_small_and_fits_the_sampler(mu_squared, squared_sensitivity):
+    if mu_squared * 2**72 < squared_sensitivity:
+        with pytest.raises(ValueError, match="mu is too small"):
+            gaussian_sigma(mu_squared, squared_sensitivity)
+        return
+    sigma, variance = gaussian_sigma(mu_squared, squared_sensitivity), squared_sensitivity / mu_squared
+    assert sigma**2 >= variance
+    if sigma > Fraction(1, 1 << 8):
+        assert sigma**2 <= variance * (1 + Fraction(1, 1 << 22)) ** 2
+    assert (sigma - Fraction(1, 1 << 31)) ** 2 <= variance or sigma > Fraction(1, 1 << 8)
+    multiplier, shift = gaussian._scale(mu_squared, squared_sensitivity)
+    assert Fraction(multiplier << 32, 1 << shift) == sigma
+    assert 1 <= multiplier <= 1 << 24
+    assert 19 <= shift <= 63  # the largest numbers of the kernel are below 2^64:
+    assert multiplier * (64 << 32) + (1 << shift) < 1 << 64
+    assert multiplier <= 1 << shift or ((1 << shift) << 32) + (multiplier << 32) < 1 << 64
+
+
+@pytest.mark.parametrize(("mu_squared", "squared_sensitivity"), [(Fraction(0), 1), (Fraction(1, 1 << 73), 1)])
+def test_a_mu_too_small_for_noise_is_refused(mu_squared, squared_sensitivity):
+    with pytest.raises(ValueError, match=r"within 2\^36"):
+        gaussian_sigma(mu_squared, squared_sensitivity)
+
+
+@pytest.mark.parametrize("squared_sensitivity", [0, -1])
+def test_a_sensitivity_that_needs_no_noise_is_refused(squared_sensitivity):
+    with pytest.raises(ValueError, match="at least 1"):
+        gaussian_sigma(Fraction(1), squared_sensitivity)
+
+
+# The sampler ---------------------------------------------------------------------------------------------------------
+
+
+def cells(mu_squared, squared_sensitivity):
+    """Return the upper ends of some 40 cells of integers, the last one open, and their probabilities."""
+    sigma = float(gaussian_sigma(mu_squared, squared_sensitivity))
+    ends = sorted({math.floor(sigma * z) for z in np.linspace(-3, 3, 40)} | {-2, -1, 0, 1})
+    return ends, np.diff([0.0, *(NormalDist().cdf((x + 0.5) / sigma) for x in ends), 1.0])
+
+
+def draw(mu_squared, squared_sensitivity, seed):
+    values = np.full((DRAWS // 4, 4), 1000, dtype=np.int64)
+    return rounded_gaussian(values, mu_squared, squared_sensitivity, RandomSource(seed).streams(len(values))) - 1000
+
+
+@pytest.mark.parametrize(("mu_squared", "squared_sensitivity"), GAUSSIAN)
+def test_noise_follows_its_distribution_and_less_noise_is_noticed(mu_squared, squared_sensitivity):
+    ends, p = cells(mu_squared, squared_sensitivity)
+
+    def frequencies(noise):
+        return np.bincount(np.searchsorted(ends, noise.ravel(), side="left"), minlength=len(p))
+
+    assert fits(frequencies(draw(mu_squared, squared_sensitivity, 7)), p)
+    assert not fits(frequencies(draw(mu_squared * TOO_LITTLE_NOISE, squared_sensitivity, 8)), p)
+    if gaussian_sigma(mu_squared, squared_sensitivity) < 8:  # the cells agree with the exact distribution
+        low, high = rounded_gaussian_pmf(0, mu_squared, squared_sensitivity)
+        assert float(low) == pytest.approx(p[ends.index(0)], rel=1e-12)
+        assert float(high) == pytest.approx(p[ends.index(0)], rel=1e-12)
+
+
+@pytest.mark.parametrize(("mu_squared", "squared_sensitivity"), GAUSSIAN[:3])
+def test_other_roundings_are_noticed(mu_squared, squared_sensitivity):
+    """Rounded down, or towards zero, from noise of the same standard deviation."""
+    ends, p = cells(mu_squared, squared_sensitivity)
+    normal = np.random.default_rng(0).normal(0, float(gaussian_sigma(mu_squared, squared_sensitivity)), DRAWS)
+
+    def fit(noise):
+        return fits(np.bincount(np.searchsorted(ends, noise, side="left"), minlength=len(p)), p)
+
+    assert fit(np.rint(normal))
+    for rounding in (np.floor, np.ceil, np.trunc):
+        assert not fit(rounding(normal))
+
+
+def test_every_integer_has_its_probability():
+    """One by one, so that no pattern within a cell escapes."""
+    sigma_squared, reach = 9, 12
+    p = [float(rounded_gaussian_pmf(x, Fraction(1, sigma_squared), 1)[0]) for x in range(-reach, reach + 1)]
+    noise = draw(Fraction(1, sigma_squared), 1, 11).ravel()
+    inside = np.abs(noise) <= reach
+    counts = [*np.bincount(noise[inside] + reach, minlength=len(p)).tolist(), int((~inside).sum())]
+    assert fits(counts, [*p, 1 - sum(p)])
+
+
+def test_noise_is_independent_from_value_to_value():
+    values = np.zeros((DRAWS // 2, 2), dtype=np.int64)
+    drawn = rounded_gaussian(values, Fraction(1), 1, RandomSource(9).streams(len(values)))
+    zero = float(rounded_gaussian_pmf(0, Fraction(1), 1)[0])
+    both = np.bincount(2 * (drawn[:, 0] == 0) + (drawn[:, 1] == 0), minlength=4)
+    assert fits(both, [(1 - zero) ** 2, (1 - zero) * zero, zero * (1 - zero), zero**2])
+    signs = np.bincount(2 * (drawn[:, 0] > 0) + (drawn[:, 1] > 0), minlength=4)
+    above = (1 - zero) / 2
+    assert fits(signs, [(1 - above) ** 2, (1 - above) * above, above * (1 - above), above**2])
+
+
+def test_values_are_clamped_before_noise_and_releases_after_it(monkeypatch):
+    values = np.array([[2**62, -(2**62), 0, 5, 2**40, 2**39]])
+
+    def made_noise(streams, multiplier, shift, noise):
+        noise[:] = [[1, -1, 2**42, -(2**42), -(2**42), 2**40]]
+
+    monkeypatch.setattr(gaussian, "_draw", made_noise)
+    released = rounded_gaussian(values, Fraction(1), 1, RandomSource(0).streams(1))
+    assert released.tolist() == [[2**40 + 1, -(2**40) - 1, 2**41, -(2**41), -(2**41), 2**40 + 2**39]]
+
+
+@pytest.mark.parametrize(("drawn", "kept"), [(10**30, 2**42), (-(10**30), -(2**42)), (7, 7)])
+def test_draws_without_limits_are_cut_off_where_clamping_hides_it(drawn, kept, monkeypatch):
+    monkeypatch.setattr(gaussian, "draw_rounded_normal", lambda stream, multiplier, shift: drawn)
+    monkeypatch.setattr(gaussian.sampling, "draw_gaussian", lambda *arguments: arguments[-2])
+    noise = np.zeros((2, 3), dtype=np.int64)
+    gaussian._draw(RandomSource(0).streams(2), 1 << 23, 55, noise)
+    np.testing.assert_array_equal(noise, kept)
+
+
+def test_no_noise_at_infinity_and_a_copy_is_returned():
+    values = np.array([[1, 2], [3, 4]])
+    released = rounded_gaussian(values, math.inf, 1, RandomSource(0).streams(2))
+    np.testing.assert_array_equal(released, values)
+    assert not np.shares_memory(released, values)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_nothing_to_release_is_no_mistake(shape):
+    values = np.zeros(shape, dtype=np.int64)
+    assert rounded_gaussian(values, Fraction(1), 1, RandomSource(0).streams(shape[0])).shape == shape
+
+
+# Payment -------------------------------------------------------------------------------------------------------------
+
+
+def release(paid, times=1, n_rows=2):
+    values = np.array([[1, 2], [3, 4]])
+    return gaussian.rounded_gaussian(values, paid, 3, RandomSource(0).streams(n_rows), times)
+
+
+def test_noise_without_a_receipt_is_refused():
+    used_up = gaussian_receipt("rounded Gaussian", calibrated_to=3)
+    release(used_up)
+    unused = gaussian_receipt("rounded Gaussian", times=0, calibrated_to=3)
+    for unpaid in (None, Fraction(1), used_up.charge, used_up, unused):
+        with pytest.raises(UnpaidReleaseError):
+            release(unpaid)
+
+
+def test_noise_needs_the_receipt_of_noise():
+    for mechanism in ("exponential mechanism", "discrete Laplace", "Gaussian"):
+        with pytest.raises(UnpaidReleaseError, match="but released by rounded Gaussian"):
+            release(gaussian_receipt(mechanism, calibrated_to=3))
+
+
+def test_a_receipt_in_another_measure_is_refused_and_not_used_up():
+    pure = receipt("rounded Gaussian", calibrated_to=3)
+    with pytest.raises(UnpaidReleaseError, match="charged in pure epsilon, but released for Gaussian DP"):
+        release(pure)
+    streams, values = RandomSource(0).streams(2), np.zeros((2, 2), dtype=np.int64)
+    laplace, selection = (
+        gaussian_receipt(mechanism, calibrated_to=3) for mechanism in ("discrete Laplace", "permute-and-flip")
+    )
+    with pytest.raises(UnpaidReleaseError, match="charged in Gaussian, but released for pure epsilon"):
+        discrete_laplace(values, laplace, 3, streams)
+    with pytest.raises(UnpaidReleaseError, match="charged in Gaussian, but released for pure epsilon"):
+        Selection(selection, streams, cost_range=3, n_candidates=2)
+    with pytest.raises(UnpaidReleaseError, match="charged in Gaussian, but released for pure epsilon"):
+        Selection.with_published_weights(selection, np.array([1], dtype=np.uint64), streams)
+    assert pure.unused == laplace.unused == selection.unused == 1
+
+
+@pytest.mark.parametrize("squared_sensitivity", [1, 2, 4096])
+def test_noise_is_for_the_sensitivity_that_was_charged(squared_sensitivity):
+    paid = gaussian_receipt("rounded Gaussian", calibrated_to=3)
+    values, streams = np.zeros((2, 2), dtype=np.int64), RandomSource(0).streams(2)
+    with pytest.raises(UnpaidReleaseError, match=f"for a bound of 3, but released for {squared_sensitivity}"):
+        gaussian.rounded_gaussian(values, paid, squared_sensitivity, streams)
+    assert paid.unused == 1
+
+
+def test_a_release_uses_up_what_it_counts():
+    paid = gaussian_receipt("rounded Gaussian", times=5, calibrated_to=3)
+    release(paid)
+    release(paid, times=3)
+    assert paid.unused == 1
+    for times in (2, 0, -1):
+        with pytest.raises(UnpaidReleaseError, match="1 of 5"):
+            release(paid, times)
+
+
+@pytest.mark.parametrize(("mu_squared", "squared_sensitivity"), GAUSSIAN)
+def test_the_noise_is_that_of_the_mu_paid(mu_squared, squared_sensitivity, monkeypatch):
+    """However many releases were paid for."""
+    scales = []
+    monkeypatch.setattr(gaussian, "_draw", lambda _, *scale: scales.append(scale[:2]) or scale[-1].fill(0))
+    for times in (1, 4):
+        paid = gaussian_receipt("rounded Gaussian", mu_squared, times, calibrated_to=squared_sensitivity)
+        values, streams = np.zeros((1, 2), dtype=np.int64), RandomSource(0).streams(1)
+        gaussian.rounded_gaussian(values, paid, squared_sensitivity, streams, times)
+    assert scales == [gaussian._scale(mu_squared, squared_sensitivity)] * 2
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 3])
+def test_every_row_of_values_has_a_stream(n_rows):
+    with pytest.raises(ValueError, match="one stream for each row"):
+        release(gaussian_receipt("rounded Gaussian", calibrated_to=3), n_rows=n_rows)
