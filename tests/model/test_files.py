@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import diprime
-from diprime import Categorical, DiPriMeClassifier, Domain, ModelFileError, Numeric, load, merge
+from diprime import Categorical, Charge, DiPriMeClassifier, Domain, Ledger, ModelFileError, Numeric, load, merge
 from diprime.estimators.parameters import RECORDED
+from diprime.model import files
 from diprime.model.files import MAX_BYTES, from_bytes, to_bytes
 from diprime.model.forest import CHECK_BLOCK_SPLITS, Forest
 from diprime.model.tree_view import read_tree
+from diprime.privacy.measures import GaussianDP, PureEpsilon
 from tests.small_data import METHODS, TASKS, assert_same_forest, fit, make
 
 
@@ -557,3 +559,16 @@ def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ModelFileError, match="is not a file"):
         load(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("kinds", [("leaf sums",), ("leaf sums", "cells"), ("cells",)])
+def test_leaves_that_are_not_charged_in_pure_epsilon_are_refused(kinds):
+    """Their noise would not be known; a ledger may hold other charges in Gaussian DP."""
+    ledger = Ledger(math.inf, delta=1e-6)
+    for kind in kinds:
+        ledger.pay(Charge(kind, "rounded Gaussian", "none", GaussianDP(Fraction(1, 10))))
+    with pytest.raises(ValueError, match="does not say what the leaves cost"):
+        files._read_ledger(ledger.to_dict())
+    if "leaf sums" not in kinds:
+        ledger.pay(Charge("leaf sums", "discrete Laplace", "none", PureEpsilon(Fraction(1, 10))))
+        assert files._read_ledger(ledger.to_dict()) == ledger

@@ -2,13 +2,16 @@
 
 import math
 import sys
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from diprime import Categorical, DiPriMeClassifier, Domain, merge
+from diprime import Categorical, Charge, DiPriMeClassifier, Domain, Ledger, merge
 from diprime.model.tree_view import read_tree
 from diprime.output.plots import plot_budget, plot_importances, plot_privacy_utility, plot_tree
+from diprime.privacy.measures import GaussianDP, PureEpsilon
 from tests.small_data import TASKS, fit, make
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed.")
@@ -60,6 +63,20 @@ def test_merged_fits_have_a_bar_each(models):
     for row, total in enumerate((2, 0.5, 2)):
         bars = [bar for bar in ax.patches if round(bar.get_y() + bar.get_height() / 2) == row]
         assert sum(bar.get_width() for bar in bars) == pytest.approx(total)
+
+
+def test_gaussian_charges_are_drawn_as_shares_of_the_sum_of_their_measure(models):
+    ledger = Ledger(1, delta=1e-6)
+    ledger.pay(Charge("counts", "discrete Laplace", "none", PureEpsilon(Fraction(1, 10))))
+    for kind in ("grid", "cells", "cells", "cells"):
+        ledger.pay(Charge(kind, "rounded Gaussian", "none", GaussianDP(Fraction(1, 1000))))
+    model = SimpleNamespace(privacy_=ledger)
+    ax = plot_budget(model)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["fit, ε", "fit, μ²"]
+    widths = [bar.get_width() for bar in ax.patches]
+    assert [w for w in widths if w] == pytest.approx([1, 0.25, 0.75])
+    assert ax.get_xlabel() == "share of the sum"
+    assert ax.get_title() == f"Privacy budget: ε = {float(ledger.total):.6g}, δ = 1e-06"
 
 
 @pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")

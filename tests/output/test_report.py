@@ -5,6 +5,7 @@ import math
 import re
 from fractions import Fraction
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, merge
 from diprime.model.tree_view import read_tree
 from diprime.output.report import sections
 from diprime.output.report.page import _asset
-from diprime.privacy.measures import PureEpsilon
+from diprime.privacy.gaussian_dp import epsilon_upper_bound, gaussian_budget
+from diprime.privacy.measures import GaussianDP, PureEpsilon
 from diprime.report import render
 from tests.browser import Browser
 from tests.small_data import DOMAINS, TASKS, fit, make
@@ -118,6 +120,49 @@ def test_every_ledger_of_a_merged_model_is_shown():
     for ledger in merged.privacy_.merged:
         cost = float(ledger.charges[-1].total)
         assert page.text.count(f"leaf sums: ε = {cost:.6g},") == 2  # in the bar and in its legend
+
+
+def gaussian_ledger(epsilon, pure=Fraction(0)):
+    """Return a ledger of two Gaussian charges, and a pure one, that spend epsilon at a delta of a millionth."""
+    ledger = diprime.Ledger(epsilon, delta=1e-6)
+    if pure:
+        ledger.pay(diprime.Charge("counts", "discrete Laplace", "L1 sensitivity 1", PureEpsilon(pure)))
+    budget = gaussian_budget(ledger.epsilon - pure, ledger.delta)
+    for kind, share in (("grid", Fraction(1, 4)), ("cells", Fraction(3, 4))):
+        ledger.pay(diprime.Charge(kind, "rounded Gaussian", "squared sensitivity 1", GaussianDP(budget * share)))
+    return ledger
+
+
+def text_of(*parts):
+    return " ".join(" ".join(text for part in parts for text in part.itertext()).split())
+
+
+@pytest.mark.parametrize("pure", [Fraction(0), Fraction(1, 4)])
+def test_gaussian_charges_are_shown_in_their_measure_and_delta_in_plain_words(pure):
+    ledger = gaussian_ledger(1, pure)
+    model = SimpleNamespace(privacy_=ledger, method="a method")
+    text = text_of(
+        *(section(model) for section in (sections.verdict, sections.promise, sections.ledger, sections.cite))
+    )
+    assert "Private: ε = 1, δ = 1e-06" in text
+    assert "2.72 times (e^ε, ε = 1) as large, plus δ = 1e-06" in text
+    assert "far below one over the number of people" in text
+    assert "probability of at most 73.1 %" in text
+    budget = ledger.loss.mu_squared
+    assert text.count(f"cells: μ² = {float(budget * Fraction(3, 4)):.6g}, 75.0 %") == 2  # in the bar and in its legend
+    assert text.count("counts: ε = 0.25, 100.0 %") == (2 if pure else 0)
+    assert "Together: ε = 1 at δ = 1e-06" in text
+    replaced = 2 * pure + epsilon_upper_bound(4 * budget, ledger.delta)
+    assert f"one record is replaced by another {float(replaced):.6g} " in text
+    assert f"total μ² {float(budget):.6g} {budget}" in text
+    assert "ε = 1 and δ = 1e-06 for adding or removing one record" in text
+
+
+def test_a_large_epsilon_beside_a_delta_is_written_readably():
+    text = text_of(sections.promise(SimpleNamespace(privacy_=gaussian_ledger(30))))
+    assert "e^30 times" in text
+    assert "guesses right" not in text
+    assert "This is a weak promise" in text
 
 
 @pytest.mark.parametrize("epsilon", [0.001, 10, 30, 1e6])

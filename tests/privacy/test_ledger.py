@@ -13,15 +13,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from diprime.privacy import ledger as ledger_module
+from diprime.privacy.gaussian_dp import delta_upper_bound, epsilon_upper_bound, gaussian_budget
 from diprime.privacy.ledger import Charge, Ledger, Receipt, UnpaidReleaseError
-from diprime.privacy.measures import PureEpsilon, exact_epsilon
+from diprime.privacy.measures import GaussianDP, PrivacyLoss, PureEpsilon, exact_epsilon
 from tests import paid
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=100)
 
 
+MILLIONTH = Fraction(1, 10**6)
+
+
 def charge(epsilon, times=1, kind="leaf sums", composition=""):
     return Charge(kind, "discrete Laplace", "L1 sensitivity 1", PureEpsilon(epsilon), times, composition)
+
+
+def gaussian(mu_squared, times=1, kind="cells", composition=""):
+    return Charge(kind, "rounded Gaussian", "squared sensitivity 1", GaussianDP(mu_squared), times, composition)
 
 
 # Ledger --------------------------------------------------------------------------------------------------------------
@@ -86,7 +95,8 @@ def test_what_takes_the_promise_away():
 
 
 texts = st.text(max_size=8)
-measures = st.builds(PureEpsilon, positive | st.sampled_from([Fraction(0), math.inf]))
+costs = positive | st.sampled_from([Fraction(0), math.inf])
+measures = st.builds(PureEpsilon, costs) | st.builds(GaussianDP, costs)
 charges = st.builds(
     Charge,
     texts,
@@ -104,6 +114,7 @@ ledgers = st.builds(
     st.sampled_from(["strict", "paper"]),
     st.lists(charges, max_size=3),
     st.lists(texts, max_size=2),
+    delta=st.sampled_from([Fraction(0), MILLIONTH, Fraction(1, 3)]),
 )
 
 
@@ -254,7 +265,228 @@ def test_charges_of_all_levels_are_of_one_kind():
     assert [c.what for c in charges] == ["splits of level 0", "splits of level 11", "leaf sums"]
 
 
+# Gaussian charges ----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.booleans(), st.fractions(0, Fraction(1, 10)), st.integers(0, 3)), max_size=6))
+@settings(deadline=None, max_examples=60)
+def test_a_charge_of_either_measure_is_accepted_if_the_budget_is_proven_to_cover_it(costs):
+    ledger, epsilon, mu_squared = Ledger(Fraction(1), delta=MILLIONTH), Fraction(0), Fraction(0)
+    for is_gaussian, cost, times in costs:
+        entry = (gaussian if is_gaussian else charge)(cost, times)
+        after = (epsilon + (not is_gaussian) * cost * times, mu_squared + is_gaussian * cost * times)
+        if after[0] <= 1 and (not after[1] or delta_upper_bound(after[1], 1 - after[0]) <= MILLIONTH):
+            ledger.pay(entry)
+            epsilon, mu_squared = after
+        else:
+            with pytest.raises(ValueError, match="does not cover"):
+                ledger.pay(entry)
+        assert ledger.loss == PrivacyLoss(epsilon, mu_squared)
+        assert ledger.total <= 1
+        assert ledger.is_private
+        assert mu_squared == 0 or delta_upper_bound(mu_squared, ledger.total - epsilon) <= MILLIONTH
+
+
+@pytest.mark.parametrize("pure", [Fraction(0), Fraction(1, 50), Fraction(1, 3)])
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3) + Fraction(1, 10**9), Fraction(7, 2)])
+def test_a_budget_that_is_spent_is_the_total(epsilon, pure):
+    ledger = Ledger(epsilon, delta=1e-6)
+    budget = gaussian_budget(epsilon - pure, MILLIONTH)
+    if pure:
+        ledger.pay(charge(pure))
+    for share in (Fraction(1, 10), Fraction(2, 10), Fraction(7, 10)):
+        ledger.pay(gaussian(budget * share / 3, times=3))
+    assert ledger.total == ledger.epsilon == epsilon
+    assert ledger.strict_total == epsilon
+    assert (ledger.delta, ledger.total_delta) == (MILLIONTH, MILLIONTH)
+    assert ledger.loss == PrivacyLoss(pure, budget)
+    assert ledger.is_private
+    with pytest.raises(ValueError, match="does not cover the rest"):
+        ledger.pay(gaussian(Fraction(1, 10**9), kind="the rest"))
+    with pytest.raises(ValueError, match="does not cover the rest"):
+        ledger.pay(charge(Fraction(1, 10**7), kind="the rest"))
+
+
+def test_without_delta_no_gaussian_charge_is_covered_and_delta_alone_changes_nothing():
+    with pytest.raises(ValueError, match="does not cover"):
+        Ledger(Fraction(100)).pay(gaussian(Fraction(1, 10**12)))
+    ledger = Ledger(Fraction(1), delta=MILLIONTH)
+    ledger.pay(charge(Fraction(1)))
+    assert (ledger.total, ledger.total_delta) == (1, 0)
+    assert "delta = 0" in str(ledger)
+    ledger.pay(gaussian(Fraction(0)))
+    ledger.pay(gaussian(Fraction(1), times=0))
+    assert ledger.total == 1
+
+
+def test_an_infinite_budget_covers_every_gaussian_charge():
+    with pytest.raises(ValueError, match="does not cover"):
+        Ledger(Fraction(10**9), delta=0.5).pay(gaussian(math.inf))
+    ledger = Ledger(math.inf, delta=MILLIONTH)
+    ledger.pay(gaussian(Fraction(1)))
+    assert ledger.total == epsilon_upper_bound(Fraction(1), MILLIONTH)
+    assert ledger.is_private
+    ledger.pay(gaussian(math.inf))
+    assert ledger.total == math.inf
+    assert ledger.objections == ["epsilon is infinite."]
+    without_delta = Ledger(math.inf, charges=[gaussian(Fraction(1))])
+    assert without_delta.total == math.inf
+    assert without_delta.objections == ["epsilon is infinite."]
+
+
+def test_a_gaussian_charge_has_no_epsilon_of_its_own():
+    with pytest.raises(TypeError, match="in Gaussian, and has no epsilon"):
+        gaussian(Fraction(1)).epsilon
+    assert gaussian(Fraction(1, 3), times=3).total == 1
+    assert gaussian(Fraction(1, 3), times=3).loss == PrivacyLoss(Fraction(0), Fraction(1))
+
+
+def test_shares_are_those_of_a_measure():
+    pure, first, second = charge(Fraction(1)), gaussian(Fraction(1)), gaussian(Fraction(3))
+    ledger = Ledger(math.inf, charges=[pure, first, second])
+    assert [ledger.share_of(c) for c in (pure, first, second)] == [1, 0.25, 0.75]
+    assert Ledger(1).share_of(pure) == 0
+    assert Ledger(math.inf, charges=[charge(math.inf)]).share_of(charge(math.inf)) == 0
+
+
+def test_a_group_of_records_has_a_multiple_of_mu():
+    ledger = Ledger(Fraction(1), delta=MILLIONTH)
+    ledger.pay(charge(Fraction(1, 10)))
+    ledger.pay(gaussian(Fraction(1, 100)))
+    assert ledger.epsilon_of_group(1) == ledger.total
+    for n in (2, 5):
+        expected = Fraction(n, 10) + epsilon_upper_bound(Fraction(n**2, 100), MILLIONTH)
+        assert ledger.epsilon_of_group(n) == expected
+    pure = Ledger(Fraction(1), charges=[charge(Fraction(1, 3))])
+    assert pure.epsilon_of_group(5) == Fraction(5, 3)
+
+
+def spent(epsilon, delta, pure=Fraction(0)):
+    ledger = Ledger(epsilon, delta=delta)
+    if pure:
+        ledger.pay(charge(pure))
+    ledger.pay(gaussian(gaussian_budget(epsilon - pure, ledger.delta)))
+    return ledger
+
+
+def test_disjoint_populations_of_gaussian_releases_cost_the_largest():
+    small, large = spent(Fraction(1), MILLIONTH), spent(Fraction(3, 2), MILLIONTH)
+    merged = Ledger.merge([small, large])
+    assert merged.total == merged.epsilon == Fraction(3, 2)
+    assert merged.delta == MILLIONTH
+    assert merged.loss == large.loss
+    assert len(merged.charges) == 1
+    assert merged.is_private
+    assert Ledger.merge([merged, small]).total == Fraction(3, 2)
+    unspent = Ledger(Fraction(5), delta=MILLIONTH, charges=[gaussian(Fraction(1, 7))])
+    assert Ledger.merge([unspent, small]).total == unspent.total == epsilon_upper_bound(Fraction(1, 7), MILLIONTH)
+
+
+def test_disjoint_populations_of_both_measures_are_bounded_by_the_largest_of_each():
+    pure = Ledger(Fraction(1), charges=[charge(Fraction(1, 2))])
+    mixed, other = spent(Fraction(1), MILLIONTH, Fraction(1, 4)), spent(Fraction(1), Fraction(1, 1000))
+    merged = Ledger.merge([pure, mixed, other])
+    assert merged.loss == PrivacyLoss(Fraction(1, 2), other.loss.mu_squared)
+    assert merged.delta == Fraction(1, 1000)
+    assert merged.total == merged.epsilon == Fraction(1, 2) + epsilon_upper_bound(other.loss.mu_squared, merged.delta)
+    for part in (pure, mixed, other):
+        assert merged.total >= part.total
+    assert Ledger.from_json(merged.to_json()) == merged
+    assert Ledger.merge([pure, pure]).to_dict()["delta"] == "0"
+
+
+def test_a_ledger_of_gaussian_charges_reads_as_a_table():
+    ledger = spent(Fraction(1), MILLIONTH, Fraction(1, 50))
+    text = str(ledger)
+    assert text.splitlines()[0] == "Privacy ledger: epsilon = 1 of 1, delta = 1e-06"
+    rows = {line.split("  ")[0]: line.split() for line in text.splitlines()}
+    assert rows["release"][-4:] == ["measure", "each", "times", "cost"]
+    assert rows["leaf sums"][-4:] == ["epsilon", "0.02", "1", "0.02"]
+    assert rows["cells"][-4:] == ["mu^2", "0.0539672", "1", "0.0539672"]
+    assert "Sum of the charges: epsilon = 0.02, mu^2 = 0.0539672. At delta = 1e-06 that is:" in text
+    replaced = float(Fraction(1, 25) + epsilon_upper_bound(4 * ledger.loss.mu_squared, MILLIONTH))
+    assert f"One record added or removed: epsilon = 1; one record replaced: epsilon = {replaced:.6g}." in text
+    assert "far below one over the number of persons" in text
+    assert "NOT PRIVATE" not in text
+    assert "number of persons" not in str(Ledger(Fraction(1), charges=[charge(Fraction(1))]))
+
+
 # Files ---------------------------------------------------------------------------------------------------------------
+
+
+def data_of_a_gaussian_ledger():
+    ledger = Ledger(Fraction(1), delta=MILLIONTH)
+    ledger.pay(gaussian(Fraction(1, 30)))
+    return ledger.to_dict()
+
+
+def test_json_of_gaussian_charges_is_plain_and_exact():
+    data = data_of_a_gaussian_ledger()
+    assert data["delta"] == "1/1000000"
+    assert data["charges"][0]["measure"] == "Gaussian"
+    assert data["charges"][0]["mu_squared"] == "1/30"
+    assert "epsilon" not in data["charges"][0]
+    assert Ledger.from_dict(data).loss == PrivacyLoss(Fraction(0), Fraction(1, 30))
+
+
+def test_a_ledger_without_a_delta_has_none():
+    data = data_of_a_ledger()
+    assert data.pop("delta") == "0"
+    assert Ledger.from_dict(data).delta == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"measure": "pure epsilon"}, "is not known, or is not that of its cost"),
+        ({"epsilon": "1/30"}, "costs of two measures"),
+        ({"mu_squared": "-1"}, "mu_squared of charge 0"),
+        ({"mu_squared": "1/10"}, "do not follow"),
+        ({"mu_squared": "inf"}, "do not follow"),
+        ({"strict_epsilon": "1", "strict_mu_squared": "1"}, "costs of two measures"),
+        ({"mu_squared": 1}, "mu_squared of charge 0"),
+    ],
+)
+def test_a_gaussian_charge_that_is_not_as_it_was_written_is_refused(change, reason):
+    data = data_of_a_gaussian_ledger()
+    assert Ledger.from_dict(data).total < 1
+    data["charges"][0].update(change)
+    with pytest.raises(ValueError, match=reason):
+        Ledger.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"delta": "1/1000000000"}, "do not follow"),
+        ({"delta": "0"}, "do not follow"),
+        ({"delta": "1"}, "from 0 to below 1"),
+        ({"delta": "inf"}, "from 0 to below 1"),
+        ({"delta": 0}, "delta of the ledger"),
+        ({"delta": "1e-6"}, "delta of the ledger is not a fraction"),
+        ({"total": "1/2"}, "do not follow"),
+        ({"total": "inf"}, "do not follow"),
+        ({"total": "inf", "private": False}, "do not follow"),
+        ({"private": False}, "do not follow"),
+    ],
+)
+def test_a_gaussian_ledger_that_is_not_as_it_was_written_is_refused(change, reason):
+    with pytest.raises(ValueError, match=reason):
+        Ledger.from_dict({**data_of_a_gaussian_ledger(), **change})
+
+
+def test_a_hostile_file_does_not_take_long():
+    """Fractions of a thousand digits, and more ledgers than anyone merges: the work has a limit."""
+    long = {"mu_squared": f"{10**998 + 1}/{10**999}"}
+    data = data_of_a_gaussian_ledger()
+    data["charges"][0].update(long)
+    data["total"] = "2"
+    begin = time.process_time()
+    assert Ledger.from_dict(data).loss.mu_squared > Fraction(1, 10)
+    assert time.process_time() - begin < 1
+    many = {**data_of_a_gaussian_ledger(), "merged": [data] * ledger_module._MAX_GAUSSIAN}
+    with pytest.raises(ValueError, match="ledgers have Gaussian charges"):
+        Ledger.from_dict(many)
 
 
 def test_a_charge_keeps_its_kind_level_and_true_cost_in_json():

@@ -180,9 +180,11 @@ def plan(
     print(f"Trees:  {planned.n_trees} of depth {planned.depth}, with {2**planned.depth} leaves each.")
     print(f"Leaves: about {planned.records_per_leaf:,.1f} records each, and noise with a standard deviation of")
     print(f"        {planned.leaf_noise:,.2f} records in each released sum.\n")
-    table = Table("release", "mechanism", "ε", "share", title="How the budget is split")
-    for charge in planned.ledger.charges:
-        share = f"{float(charge.total / planned.ledger.total):.1%}" if planned.ledger.is_private else "–"
+    ledger = planned.ledger
+    unit = "ε or μ²" if ledger.total_delta else "ε"
+    table = Table("release", "mechanism", unit, "share", title="How the budget is split")
+    for charge in ledger.charges:
+        share = f"{ledger.share_of(charge):.1%}" if ledger.is_private else "–"
         table.add_row(charge.what, charge.mechanism, f"{float(charge.total):.4g}", share)
     stdout().print(table)
     print(f"\nRehearsal on made-up data, mean of {repeats}:")

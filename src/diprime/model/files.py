@@ -43,6 +43,7 @@ from diprime.kernels.constants import MASK_BYTES
 from diprime.model.forest import Forest
 from diprime.model.noise import LEAF_SUMS
 from diprime.privacy.ledger import Ledger
+from diprime.privacy.measures import PureEpsilon
 
 FORMAT = 2
 MAGIC = b"DIPRIME\0"
@@ -204,7 +205,9 @@ def _read_ledger(content: Any) -> Ledger:
     while unread:
         part = unread.pop()
         unread += part.merged
-        if not part.merged and not any(charge.kind == LEAF_SUMS and charge.epsilon > 0 for charge in part.charges):
+        leaves = [charge.measure for charge in part.charges if charge.kind == LEAF_SUMS]
+        costs = [measure.epsilon if isinstance(measure, PureEpsilon) else 0 for measure in leaves]
+        if not part.merged and not (costs and all(cost > 0 for cost in costs)):
             raise ValueError("it does not say what the leaves cost.")
     return ledger
 

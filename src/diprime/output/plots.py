@@ -33,6 +33,8 @@ def _axes(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axes:
 def plot_budget(model: Any, ax: Axes | None = None) -> Axes:
     """Plot how epsilon was spent: one bar for the fit, or one for each fit of a merged model.
 
+    With Gaussian charges, a bar shows the shares of the charges in the sum of their measure, μ² or ε.
+
     Parameters
     ----------
     model : fitted estimator
@@ -58,25 +60,27 @@ def plot_budget(model: Any, ax: Axes | None = None) -> Axes:
     'Privacy budget: ε = 1'
     """
     ledger: Ledger = model.privacy_
-    fits = _fits(ledger)
-    ax = _axes(ax, height=1.6 + 0.6 * len(fits))
+    bars = _bars(_fits(ledger))
+    ax = _axes(ax, height=1.6 + 0.6 * len(bars))
     title = f"Privacy budget: ε = {float(ledger.total):.6g}"
+    if ledger.total_delta:
+        title += f", δ = {float(ledger.total_delta):.6g}"
     if ledger.is_private:
         ax.set_title(title)
     else:
         ax.set_title(f"{title}, NOT PRIVATE", color="firebrick", fontweight="bold")
-    ax.set_xlabel("ε")
+    ax.set_xlabel("share of the sum" if ledger.total_delta else "ε")
     if ledger.total == math.inf:
         ax.text(0.5, 0.5, "no noise, no budget", transform=ax.transAxes, ha="center")
         ax.set_yticks([])
         return ax
-    groups = list(dict.fromkeys(charge.kind for fit in fits for charge in fit.charges))
-    ends = np.zeros(len(fits))
+    groups = list(dict.fromkeys(group for widths in bars.values() for group in widths))
+    ends = np.zeros(len(bars))
     for group in groups:
-        spent = np.array([sum(float(c.total) for c in fit.charges if c.kind == group) for fit in fits])
-        ax.barh(range(len(fits)), spent, left=ends, height=0.6, label=group, edgecolor="white")
+        spent = np.array([widths.get(group, 0.0) for widths in bars.values()])
+        ax.barh(range(len(bars)), spent, left=ends, height=0.6, label=group, edgecolor="white")
         ends += spent
-    ax.set_yticks(range(len(fits)), [f"model {i + 1}" for i in range(len(fits))] if len(fits) > 1 else ["fit"])
+    ax.set_yticks(range(len(bars)), list(bars))
     ax.invert_yaxis()
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=len(groups), frameon=False)
     return ax
@@ -85,6 +89,20 @@ def plot_budget(model: Any, ax: Axes | None = None) -> Axes:
 def _fits(ledger: Ledger) -> list[Ledger]:
     """Return the ledgers of the fits that were merged, or the ledger itself."""
     return [fit for part in ledger.merged for fit in _fits(part)] if ledger.merged else [ledger]
+
+
+def _bars(fits: list[Ledger]) -> dict[str, dict[str, float]]:
+    """Return the bars by their names: what each kind of release cost of epsilon, or its share of the sum of μ² or ε."""
+    names = [f"model {i + 1}" for i in range(len(fits))] if len(fits) > 1 else ["fit"]
+    in_shares = any(fit.total_delta for fit in fits)
+    bars: dict[str, dict[str, float]] = {}
+    for name, fit in zip(names, fits, strict=True):
+        for charge in fit.charges:
+            measure = {"mu^2": "μ²"}.get(charge.measure.symbol, "ε")
+            bar = bars.setdefault(f"{name}, {measure}" if in_shares else name, {})
+            width = fit.share_of(charge) if in_shares else float(charge.total)
+            bar[charge.kind] = bar.get(charge.kind, 0.0) + width
+    return bars
 
 
 def plot_importances(model: Any, ax: Axes | None = None, *, most: int = 20) -> Axes:

@@ -1,6 +1,6 @@
 """Accounting as the DiPriMe paper publishes it, for comparison with its numbers only: it is not private.
 
-docs/privacy.md, section 7, says where it fails.
+docs/privacy.md, section 8, says where it fails.
 """
 
 from __future__ import annotations

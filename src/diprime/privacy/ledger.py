@@ -329,8 +329,13 @@ class Ledger:
         """The delta of the guarantee: the ledger's, or 0 without Gaussian charges."""
         return self.delta if self.loss.mu_squared else Fraction(0)
 
+    def share_of(self, charge: Charge) -> float:
+        """Return the share of a charge in the sum of all charges of its measure, if that is finite; else 0."""
+        total = sum((c.total for c in self.charges if type(c.measure) is type(charge.measure)), Fraction(0))
+        return float(charge.total / total) if 0 < total < math.inf else 0.0
+
     def epsilon_of_group(self, n_records: int) -> Epsilon:
-        """Return the epsilon at the ledger's delta if a group of records is added or removed, such as two replaced."""
+        """Return the epsilon at the ledger's delta if so many records change; to replace one, two do."""
         return self.total if n_records == 1 else epsilon_of_loss(self.loss.of_group(n_records), math.inf, self.delta)
 
     @property
@@ -533,12 +538,17 @@ def _check_totals(ledger: Ledger, data: Any) -> None:
         if n_gaussian > _MAX_GAUSSIAN:
             raise ValueError(f"more than {_MAX_GAUSSIAN} ledgers have Gaussian charges.")
         total = epsilon_from_text(content["total"], f"total of {where}")
-        # To compute an epsilon anew takes long, and to check one does not.
-        follows = is_proven(total, part.delta, loss) if loss.mu_squared else total == loss.epsilon
-        if not follows or content["private"] is not part.is_private:
+        if not _follows(total, part.delta, loss) or content["private"] is not part.is_private:
             raise ValueError(f"total and private of {where} do not follow from its charges.")
         pairs = zip(part.merged, content["merged"], strict=True)
         unchecked += [(merged, inner, f"ledger {i} of {where}") for i, (merged, inner) in enumerate(pairs)]
+
+
+def _follows(total: Epsilon, delta: Fraction, loss: PrivacyLoss) -> bool:
+    """Return whether a total is right; with Gaussian charges, to check one is faster than to compute it."""
+    if not loss.mu_squared:
+        return total == loss.epsilon
+    return (total < math.inf) is is_covered_by_some_epsilon(loss, delta) and is_proven(total, delta, loss)
 
 
 def _largest(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:

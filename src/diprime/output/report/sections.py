@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
@@ -13,7 +14,7 @@ from diprime.estimators.parameters import RECORDED
 from diprime.model.tree_view import Tree, feature_text, read_tree, shortened
 from diprime.output.report.html import Child, Element, json_script, table, tag
 from diprime.privacy.ledger import Ledger
-from diprime.privacy.measures import Epsilon
+from diprime.privacy.measures import Epsilon, GaussianDP, Measure, PureEpsilon
 
 MAX_BARS = 15
 """How many importances are shown at once; the others are folded away."""
@@ -29,6 +30,7 @@ MAX_READABLE_EPSILON = 14
 """Up to this ε, the page writes e^ε and the posterior certainty as plain numbers."""
 MIN_WHOLE_FACTOR = 100
 """From this factor on, e^ε is written without decimals."""
+SYMBOLS: dict[type, str] = {PureEpsilon: "ε", GaussianDP: "μ²"}
 CITATION = """@article{consul2021balance,
   title   = {Balance is key: Private median splits yield high-utility random trees},
   author  = {Consul, Shorya and Williamson, Sinead A.},
@@ -41,7 +43,7 @@ def verdict(model: Any) -> Element:
     """Return the head of the page: whether the model is private, and if not, why."""
     ledger: Ledger = model.privacy_
     if ledger.is_private:
-        heading = f"Private: ε = {_number(ledger.total)}, δ = 0"
+        heading = f"Private: ε = {_number(ledger.total)}, δ = {_number(ledger.total_delta)}"
         summary: list[Element] = [
             tag("p", "Every number in this model was released with noise that was paid for. Nothing was waived.")
         ]
@@ -67,15 +69,6 @@ def promise(model: Any) -> Element:
         )
     epsilon = float(ledger.total)
     certainty = 1 / (1 + math.exp(-epsilon))  # the largest posterior probability, given a prior of one half
-    bet = None
-    if epsilon <= MAX_READABLE_EPSILON:
-        bet = tag(
-            "p",
-            "As a bet: someone who knows all other records, and for whom it is even odds whether a certain person's "
-            "record is among the data, cannot become more than ",
-            tag("strong", f"{_distinct_percent(certainty)} sure"),
-            f" that it is, nor less than {_distinct_percent(1 - certainty)}.",
-        )
     waived = None
     if not ledger.is_private:
         waived = tag("p", "This is what would hold if nothing had been waived. It does not hold.", class_="bad note")
@@ -86,24 +79,16 @@ def promise(model: Any) -> Element:
         "promise",
         "The promise",
         waived,
-        tag(
-            "p",
-            "Had one record been left out of the data, or one more been in it, the same models could have come out, "
-            "with chances that differ little: no result would have become more than ",
-            tag("strong", _times(epsilon)),
-            f" (e^ε, ε = {_number(epsilon)}) as likely, or as unlikely. That bounds what anybody can learn about a "
-            "person from this model, whatever they know besides and whatever they compute from it.",
-        ),
-        bet,
+        *(_approximate_promise(ledger) if ledger.total_delta else _pure_promise(epsilon, certainty)),
         weak,
         table(
-            ["what changes", "ε", "no result more likely by more than"],
+            ["what changes", "ε", "no result more likely by more than" + (", beside δ" if ledger.total_delta else "")],
             [
-                [what, _number(k * epsilon), _times(k * epsilon)]
-                for what, k in (
-                    ("one record is added or removed", 1),
-                    ("one record is replaced by another", 2),
-                    ("a person with five records is added or removed", 5),
+                [what, _number(group), _times(group)]
+                for what, group in (
+                    ("one record is added or removed", ledger.total),
+                    ("one record is replaced by another", ledger.epsilon_of_group(2)),
+                    ("a person with five records is added or removed", ledger.epsilon_of_group(5)),
                 )
             ],
             numeric={1, 2},
@@ -128,6 +113,59 @@ def promise(model: Any) -> Element:
     )
 
 
+def _pure_promise(epsilon: float, certainty: float) -> list[Element | None]:
+    """Return what epsilon means without a delta."""
+    factor = tag(
+        "p",
+        "Had one record been left out of the data, or one more been in it, the same models could have come out, "
+        "with chances that differ little: no result would have become more than ",
+        tag("strong", _times(epsilon)),
+        f" (e^ε, ε = {_number(epsilon)}) as likely, or as unlikely. That bounds what anybody can learn about a "
+        "person from this model, whatever they know besides and whatever they compute from it.",
+    )
+    if epsilon > MAX_READABLE_EPSILON:
+        return [factor]
+    bet = tag(
+        "p",
+        "As a bet: someone who knows all other records, and for whom it is even odds whether a certain person's "
+        "record is among the data, cannot become more than ",
+        tag("strong", f"{_distinct_percent(certainty)} sure"),
+        f" that it is, nor less than {_distinct_percent(1 - certainty)}.",
+    )
+    return [factor, bet]
+
+
+def _approximate_promise(ledger: Ledger) -> list[Element | None]:
+    """Return what epsilon and delta mean together."""
+    epsilon, delta = ledger.total, _number(ledger.total_delta)
+    factor = tag(
+        "p",
+        "Had one record been left out of the data, or one more been in it, the same models could have come out, "
+        "with chances that differ little: whatever set of results one looks at, its probability would have been at "
+        "most ",
+        tag("strong", _times(epsilon)),
+        f" (e^ε, ε = {_number(epsilon)}) as large, plus δ = {delta}. That bounds what anybody can learn about a person "
+        "from this model, whatever they know besides and whatever they compute from it.",
+    )
+    meaning = tag(
+        "p",
+        f"δ = {delta} is what the factor does not cover: of a set of results whose probability is about δ, or less, it "
+        "says nothing. So δ should be far below one over the number of people in the data. The noise here is normal: "
+        "larger ε hold with smaller δ, and every result could have come out without the record as well.",
+    )
+    if epsilon > MAX_READABLE_EPSILON:
+        return [factor, meaning]
+    odds = math.exp(epsilon)
+    bet = tag(
+        "p",
+        "As a bet: someone who knows all other records, and for whom it is even odds whether a certain person's "
+        "record is among the data, guesses right by looking at this model with a probability of at most ",
+        tag("strong", _distinct_percent((odds + float(ledger.total_delta)) / (1 + odds))),
+        ".",
+    )
+    return [factor, meaning, bet]
+
+
 def ledger(model: Any) -> Element:
     """Return the ledger, as a chart and as a table."""
     return _section("ledger", "The ledger", *_ledger_elements(model.privacy_, "the whole fit"))
@@ -135,23 +173,15 @@ def ledger(model: Any) -> Element:
 
 def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
     """Return the elements that show a ledger and, recursively, the ledgers that were merged into it."""
-    elements = [_budget_chart(ledger, name)] if ledger.total != math.inf else []
-    rows: list[Sequence[Child]] = [
-        [
-            charge.what,
-            charge.mechanism,
-            charge.bound,
-            _number(charge.epsilon),
-            str(charge.times),
-            _number(charge.total),
-            _exact(charge.total),
-        ]
-        for charge in ledger.charges
-    ]
-    total = [tag("strong", text) for text in ("total", "", "", "", "", _number(ledger.total), _exact(ledger.total))]
-    elements.append(
-        table(["release", "mechanism", "bound", "ε", "times", "cost", "exactly"], [*rows, total], numeric={3, 4, 5, 6})
-    )
+    loss = ledger.loss
+    sums: dict[type[Measure], Epsilon] = {PureEpsilon: loss.epsilon, GaussianDP: loss.mu_squared}
+    elements = [_budget_chart(ledger, name, measure) for measure, cost in sums.items() if 0 < cost < math.inf]
+    elements.append(_gaussian_table(ledger) if loss.mu_squared else _pure_table(ledger))
+    if loss.mu_squared:
+        text = (
+            f"Together: ε = {_number(ledger.total)} at δ = {_number(ledger.delta)}, for adding or removing one record."
+        )
+        elements.append(tag("p", text, class_="note"))
     reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
     elements += [tag("p", f"Composition: {reason}.", class_="note") for reason in reasons]
     elements += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
@@ -162,28 +192,60 @@ def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
     return elements
 
 
-def _budget_chart(ledger: Ledger, name: str) -> Element:
-    """Return a bar with one segment for each charge. Widths are percentages, so that it scales with the page."""
-    total = ledger.total
-    groups = list(dict.fromkeys(charge.kind for charge in ledger.charges))
-    widths = [float(100 * charge.total / total) for charge in ledger.charges]
+def _pure_table(ledger: Ledger) -> Element:
+    """Return the charges of a ledger that has pure epsilons only, and their sum."""
+    rows: list[Sequence[Child]] = [
+        [c.what, c.mechanism, c.bound, _number(c.epsilon), str(c.times), _number(c.total), _exact(c.total)]
+        for c in ledger.charges
+    ]
+    total = [tag("strong", text) for text in ("total", "", "", "", "", _number(ledger.total), _exact(ledger.total))]
+    head = ["release", "mechanism", "bound", "ε", "times", "cost", "exactly"]
+    return table(head, [*rows, total], numeric={3, 4, 5, 6})
+
+
+def _gaussian_table(ledger: Ledger) -> Element:
+    """Return the charges of a ledger with Gaussian ones, each in its own measure, and the sums of both."""
+    rows: list[Sequence[Child]] = [
+        [
+            *(c.what, c.mechanism, c.bound, SYMBOLS[type(c.measure)], _number(c.measure.cost), str(c.times)),
+            *(_number(c.total), _exact(c.total)),
+        ]
+        for c in ledger.charges
+    ]
+    for measure, cost in ((PureEpsilon, ledger.loss.epsilon), (GaussianDP, ledger.loss.mu_squared)):
+        if cost:
+            texts = ("total", "", "", SYMBOLS[measure], "", "", _number(cost), _exact(cost))
+            rows.append([tag("strong", text) for text in texts])
+    head = ["release", "mechanism", "bound", "measure", "each", "times", "cost", "exactly"]
+    return table(head, rows, numeric={4, 5, 6, 7})
+
+
+def _budget_chart(ledger: Ledger, name: str, measure: type[Measure]) -> Element:
+    """Return a bar with one segment for each charge of a measure.
+
+    Widths are percentages, so that it scales with the page.
+    """
+    charges, symbol = [c for c in ledger.charges if type(c.measure) is measure], SYMBOLS[measure]
+    total = sum((charge.total for charge in charges), Fraction(0))
+    groups = list(dict.fromkeys(charge.kind for charge in charges))
+    widths = [float(100 * charge.total / total) for charge in charges]
     bars = []
-    for charge, width, end in zip(ledger.charges, widths, accumulate(widths), strict=True):
+    for charge, width, end in zip(charges, widths, accumulate(widths), strict=True):
         colour = groups.index(charge.kind) % N_COLOURS
-        text = f"{charge.what}: ε = {_number(charge.total)}, {_percent(width / 100)}"
+        text = f"{charge.what}: {symbol} = {_number(charge.total)}, {_percent(width / 100)}"
         rectangle = tag("rect", tag("title", text), x=f"{end - width:.4f}%", width=f"{width:.4f}%", height="100%")
         rectangle.set("class", f"fill-{colour}")
         bars.append(rectangle)
-    spent = {g: sum(c.total for c in ledger.charges if c.kind == g) for g in groups}
+    spent = {g: sum(c.total for c in charges if c.kind == g) for g in groups}
     legend = [
         tag(
             "li",
             tag("span", class_=f"swatch back-{i % N_COLOURS}"),
-            f"{g}: ε = {_number(spent[g])}, {_percent(float(spent[g] / total))}",
+            f"{g}: {symbol} = {_number(spent[g])}, {_percent(float(spent[g] / total))}",
         )
         for i, g in enumerate(groups)
     ]
-    label = f"How ε = {_number(total)} of {name} was spent"
+    label = f"How {symbol} = {_number(total)} of {name} was spent"
     return tag(
         "figure",
         tag("svg", *bars, class_="budget", role="img", aria_label=label),
@@ -329,8 +391,8 @@ def cite(model: Any) -> Element:
         tag(
             "p",
             f"State the library and its version, diprime {__version__}, the method “{model.method}”, "
-            f"ε = {_number(model.privacy_.total)} for adding or removing one record, and what was waived. The method "
-            "is that of:",
+            f"ε = {_number(model.privacy_.total)} and δ = {_number(model.privacy_.total_delta)} for adding or removing "
+            "one record, and what was waived. The method is that of:",
         ),
         tag("pre", CITATION),
     )
@@ -374,7 +436,7 @@ def _distinct_percent(share: float) -> str:
     return f"{100 * share:.{max(1, math.ceil(nines) - 1)}f} %"
 
 
-def _times(epsilon: float) -> str:
+def _times(epsilon: Epsilon) -> str:
     """Return e^ε times, as a number where that is readable."""
     if epsilon > MAX_READABLE_EPSILON:
         return f"e^{_number(epsilon)} times"
