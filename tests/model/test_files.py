@@ -20,8 +20,9 @@ import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, ModelFileError, Numeric, load, merge
 from diprime.estimators.parameters import RECORDED
 from diprime.model.files import MAX_BYTES, from_bytes, to_bytes
-from diprime.model.forest import CHECK_BLOCK_SPLITS, Forest
+from diprime.model.forest import Forest
 from diprime.model.tree_view import read_tree
+from diprime.model.trees import CHECK_BLOCK_SPLITS
 from tests.small_data import METHODS, TASKS, assert_same_forest, fit, make
 
 
@@ -476,10 +477,10 @@ def test_every_block_of_splits_is_checked():
     masks = np.zeros((n_splits, 32), dtype=np.uint8)
     arrays = np.zeros(n_splits, dtype=np.int32), masks, np.zeros((n_splits + 1, 1)), np.zeros(n_splits + 1)
     forest = Forest(np.array([15]), *arrays)
-    forest.check(domain, 0, 1)
+    forest.check(domain)
     masks[-1, 0] = 1
     with pytest.raises(ValueError, match="threshold"):
-        forest.check(domain, 0, 1)
+        forest.check(domain)
 
 
 def nested(depth):

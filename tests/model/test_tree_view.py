@@ -8,9 +8,9 @@ import pytest
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Forest, Numeric, merge
 from diprime.baselines import DPRandomForestClassifier
 from diprime.domain import TARGET_UNITS
-from diprime.model.forest import Structure
 from diprime.model.masks import threshold_mask
 from diprime.model.tree_view import feature_text, fitted_forest, read_tree, threshold_texts
+from diprime.model.trees import Structure
 from diprime.privacy.mechanisms.laplace import laplace_variance
 from tests.small_data import DOMAINS, METHODS, TASKS, fit, make
 

@@ -187,7 +187,7 @@ def _read_format_2(header: dict[str, Any], body: memoryview) -> ModelContent:
     if header["task"] != domain.task:
         raise ValueError("its task is not that of its target.")
     forest = _read_forest(header["depths"], body, domain.layout.n_outputs if domain.task == "classification" else 1)
-    forest.check(domain, *domain.output_range)
+    forest.check(domain)
     return ModelContent(
         header["parameters"],
         domain,
