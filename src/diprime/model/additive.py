@@ -155,8 +155,8 @@ class AdditiveForest(Trees):
 
     @property
     def n_records(self) -> float:
-        """The released number of records: the median, over the features, of the sums of `code_weights`."""
-        return float(np.median(self.code_weights.sum(axis=1)))
+        """The released number of records: the mean, over the features, of the sums of `code_weights`."""
+        return float(self.code_weights.sum(axis=1).mean())
 
     @cached_property
     def effects(self) -> Effects:
