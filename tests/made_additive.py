@@ -1,13 +1,17 @@
 """Made additive models: trees of one or two features with random values, for tests without training."""
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from diprime import Categorical, Domain, Numeric
+from diprime import Categorical, Charge, Domain, Ledger, Numeric
+from diprime._util.threads import Threads
 from diprime.domain import MISSING, OTHER
 from diprime.model.additive import AdditiveForest, quantum_for
 from diprime.model.links import link_of
 from diprime.model.masks import threshold_mask
+from diprime.model.noise import ROUND_SUMS
 from diprime.model.trees import Structure
+from diprime.privacy.measures import PureEpsilon
 
 FEATURES = {
     "age": Numeric(17, 90),
@@ -81,3 +85,51 @@ def made_codes(rng, domain, n):
         possible = [*range(n_codes), *([OTHER] if domain.is_categorical[j] else []), MISSING]
         codes[:, j] = rng.choice(possible, n)
     return codes
+
+
+def made_ledger(epsilon=1):
+    """Return a ledger that has paid for the sums of rounds."""
+    ledger = Ledger(PureEpsilon(epsilon).epsilon, "strict")
+    ledger.pay(Charge(ROUND_SUMS, "discrete Gaussian", "L2 sensitivity 1", PureEpsilon(epsilon)))
+    return ledger
+
+
+class MadeModel(BaseEstimator):
+    """What a fitted boosted estimator has, without a fit."""
+
+    def __init__(self, epsilon=1, domain=None, random_state=None, method="boosting"):
+        self.epsilon = epsilon
+        self.domain = domain
+        self.random_state = random_state
+        self.method = method
+
+    def fit(self, X, y):
+        raise NotImplementedError
+
+    @property
+    def feature_importances_(self):
+        return self.forest_.importances(self.domain_.n_features)
+
+    def outputs(self, X):
+        """Return what the model predicts for rows."""
+        with Threads(1) as threads:
+            return self.forest_.predict(self.domain_.reader(X), threads)
+
+    def scores(self, X):
+        with Threads(1) as threads:
+            return self.forest_.scores(self.domain_.reader(X), threads)
+
+
+def as_model(forest, domain):
+    """Return a fitted model of an additive forest."""
+    model = MadeModel(domain=domain)
+    model.domain_, model.forest_, model.privacy_ = domain, forest, made_ledger()
+    if domain.task == "classification":
+        levels = list(domain.target.levels)
+        model.classes_ = np.array(sorted(levels))
+    return model
+
+
+def made_model(target, seed=0, n_trees=8, **settings):
+    """Return a fitted model with random trees."""
+    return as_model(made_forest(seed, DOMAINS[target], n_trees, **settings), DOMAINS[target])

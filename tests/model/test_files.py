@@ -117,7 +117,8 @@ def test_no_seed_and_nothing_of_the_machine_is_in_the_file(tmp_path):
     assert "918273645" not in json.dumps(header)
     assert not {"random_state", "n_jobs", "verbose"} & set(header["parameters"])
     assert set(header) == {
-        "format", "diprime", "task", "parameters", "domain", "domain_inferred", "columns_named", "ledger", "depths"
+        "format", "diprime", "model", "task", "parameters", "domain", "domain_inferred", "columns_named", "ledger",
+        "depths",
     }  # fmt: skip
     assert header["diprime"] == diprime.__version__
     back = load(path)
