@@ -69,6 +69,16 @@ def made_forest(seed, domain, n_trees=8, *, oblivious=True, scale=1.0, quantum=N
     return AdditiveForest.of_rounds(rounds, offset, quantum or quantum_for(largest), weights, domain)
 
 
+def made_rows(rng, n):
+    """Return rows of all features, some of their values missing, unlisted or out of range."""
+    rows = np.empty((n, 5), dtype=object)
+    rows[:, 0], rows[:, 1], rows[:, 2] = rng.uniform(0, 100, n), rng.lognormal(3, 2, n), rng.uniform(-1, 4, n)
+    rows[:, 3] = rng.choice([f"kind {i}" for i in range(14)], n)
+    rows[:, 4] = rng.choice(["left", "right", "elsewhere"], n)
+    rows[rng.random(rows.shape) < 0.1] = None
+    return rows
+
+
 def made_weights(rng, domain):
     """Return noisy numbers of records of the codes that a domain has."""
     weights = np.zeros((domain.n_features, 256))

@@ -24,7 +24,7 @@ DIGESTS = {
     "number": "016ef4f99489ef68",
     "three": "147b4520f67711e3",
     "two": "016ef4f99489ef68",
-}  # of the arrays in the fixtures
+}
 PARAMETERS = {"epsilon": "1", "n_rounds": 8}
 
 

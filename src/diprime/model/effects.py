@@ -44,10 +44,10 @@ class Effects:
 
     def add_scores(self, codes: Codes, out: Floats) -> None:
         """Add the terms of rows to ``out``, of shape (n, n_scores)."""
-        adding.scores(codes, *self._flat_terms, ADD_BLOCK_ROWS, out)
+        adding.scores(codes, *self.flat_terms, ADD_BLOCK_ROWS, out)
 
     @cached_property
-    def _flat_terms(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint16], _Integers, Floats]:
+    def flat_terms(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint16], _Integers, Floats]:
         """The terms as flat arrays: what `adding.scores` takes."""
         n_scores = len(self.offset)
         features = np.full((len(self.terms), 2), -1, dtype=np.int32)

@@ -13,8 +13,8 @@ Version 3 has ``format``, ``diprime`` (the version of the library that wrote it)
 in its header. ``parameters`` may lack those of later versions of the library, which then get their defaults; unknown
 ones are refused. Its body is the arrays of `diprime.Forest` one after the other, little-endian and C-ordered:
 ``features`` (int32), ``masks`` (32 bytes each), ``values`` and ``counts`` (float64). Their lengths follow from the
-depths and the target. For a boosted model, the header also has ``quantum_exponent``, the base-2 logarithm of the quantum, and the body
-goes on with the arrays ``offset`` and ``code_weights`` (float64) of `diprime.model.additive.AdditiveForest`.
+depths and the target. For a boosted model, the header also has ``quantum_exponent``, the base-2 logarithm of the
+quantum, and the body goes on with the arrays ``offset`` and ``code_weights`` (float64) of `diprime.AdditiveForest`.
 
 Version 2 is the same without ``model``, and all of them are forests. Version 1 is like version 2, except that the
 charges of its ledger have one text, ``what``, for ``kind`` and ``level``.
