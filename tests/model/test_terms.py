@@ -137,3 +137,9 @@ def test_up_to_256_segments_of_both_features():
     out = np.tile(forest.effects.offset, (300, 1))
     forest.effects.add_scores(codes, out)
     assert np.array_equal(out, walk(replace(forest), codes))
+
+
+def test_trees_that_separate_nothing_are_a_constant():
+    none = np.zeros(32, dtype=np.uint8)
+    constant, terms = collapse(joined(tree([0], [none], [1, 2]), tree([1, 1, 1], [none] * 3, [4, 5, 6, 7])))
+    assert (constant.tolist(), terms) == ([5], [])

@@ -77,7 +77,8 @@ def separate(offset: Floats, terms: list[Term], quantum: float, code_weights: Fl
         The released number of records of each code; negative ones are taken as zero.
     """
     constant = _to_integers(offset, quantum)
-    main = np.zeros((len(code_weights), N_CODES, len(offset)), dtype=np.int64)
+    used = {j for term in terms for j in term.features}
+    main = {j: np.zeros((N_CODES, len(offset)), dtype=np.int64) for j in sorted(used)}
     pairs = []
     for term in terms:
         table = _to_integers(term.table, quantum)
@@ -88,11 +89,10 @@ def separate(offset: Floats, terms: list[Term], quantum: float, code_weights: Fl
         constant += mean
         main[term.features[0]] += by_first[term.segments[0]]
         main[term.features[1]] += by_second[term.segments[1]]
-        pairs.append(
-            Term(term.features, term.segments, _to_floats(table - mean - by_first[:, None] - by_second, quantum))
-        )
+        pure = table - mean - by_first[:, None] - by_second
+        pairs.append(Term(term.features, term.segments, _to_floats(pure, quantum)))
     mains = []
-    for j, by_code in enumerate(main):
+    for j, by_code in main.items():
         mean = _rounded(code_shares(code_weights[j]) @ by_code)
         constant += mean
         segments = segments_of(by_code)

@@ -49,7 +49,8 @@ from diprime.model.forest import Forest
 from diprime.model.links import link_of
 from diprime.model.noise import LEAF_SUMS, ROUND_SUMS
 from diprime.model.trees import Trees
-from diprime.privacy.ledger import Ledger
+from diprime.privacy.ledger import Charge, Ledger
+from diprime.privacy.measures import PureEpsilon
 
 FORMAT = 3
 MAGIC = b"DIPRIME\0"
@@ -228,9 +229,15 @@ def _read_ledger(content: Any, leaf_charge: str) -> Ledger:
     while unread:
         part = unread.pop()
         unread += part.merged
-        if not part.merged and not any(charge.kind == leaf_charge and charge.epsilon > 0 for charge in part.charges):
+        if not part.merged and not any(_pays_for(leaf_charge, charge) for charge in part.charges):
             raise ValueError("it does not say what the leaves cost.")
     return ledger
+
+
+def _pays_for(leaf_charge: str, charge: Charge) -> bool:
+    if leaf_charge == LEAF_SUMS:  # the noise of a forest's leaves is computed from their epsilon
+        return charge.kind == LEAF_SUMS and isinstance(charge.measure, PureEpsilon) and charge.measure.epsilon > 0
+    return charge.kind == leaf_charge and charge.total > 0
 
 
 def _read_format_2(header: dict[str, Any], body: memoryview) -> ModelContent:
