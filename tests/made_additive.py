@@ -63,8 +63,8 @@ def made_forest(seed, domain, n_trees=8, *, oblivious=True, scale=1.0, quantum=N
         rounds.append(
             (random_structure(rng, domain, depth, oblivious=oblivious), values, rng.normal(50, 30, (1, 2**depth)))
         )
-    largest = sum(np.abs(values).max() for _, values, _ in rounds) + 20
     offset = rng.normal(0, scale, n_scores)
+    largest = sum(np.abs(values).max() for _, values, _ in rounds) + np.abs(offset).max() + 20
     weights = made_weights(rng, domain)
     return AdditiveForest.of_rounds(rounds, offset, quantum or quantum_for(largest), weights, domain)
 
