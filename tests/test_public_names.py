@@ -10,15 +10,15 @@ import pytest
 import diprime
 
 TOP_LEVEL = {
-    "Categorical", "Charge", "DiPriMeClassifier", "DiPriMeRegressor", "Domain", "Forest", "Ledger", "ModelFileError",
-    "Numeric", "PrivacyWarning", "__version__", "load", "merge",
+    "AdditiveForest", "Categorical", "Charge", "DiPriMeClassifier", "DiPriMeRegressor", "Domain", "Explanation",
+    "Forest", "Ledger", "ModelFileError", "Numeric", "PrivacyWarning", "__version__", "load", "merge",
 }  # fmt: skip
 # Each façade, the module whose public names it re-exports, and these names.
 FACADES = {
     "diprime.report": ("diprime.output.report.page", {"render"}),
     "diprime.plots": (
         "diprime.output.plots",
-        {"plot_budget", "plot_importances", "plot_privacy_utility", "plot_tree"},
+        {"plot_budget", "plot_importances", "plot_privacy_utility", "plot_shape", "plot_tree"},
     ),
     "diprime.export": ("diprime.output.onnx", {"onnx_inputs", "to_onnx"}),
     "diprime.baselines": (

@@ -5,16 +5,20 @@ from diprime.domain import Categorical, Domain, Numeric
 from diprime.estimators.files import load
 from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
 from diprime.estimators.merging import merge
+from diprime.model.additive import AdditiveForest
+from diprime.model.explanation import Explanation
 from diprime.model.files import ModelFileError
 from diprime.model.forest import Forest
 from diprime.privacy.ledger import Charge, Ledger, PrivacyWarning
 
 __all__ = [
+    "AdditiveForest",
     "Categorical",
     "Charge",
     "DiPriMeClassifier",
     "DiPriMeRegressor",
     "Domain",
+    "Explanation",
     "Forest",
     "Ledger",
     "ModelFileError",

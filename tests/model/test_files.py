@@ -21,8 +21,9 @@ from diprime import Categorical, Charge, DiPriMeClassifier, Domain, Ledger, Mode
 from diprime.estimators.parameters import RECORDED
 from diprime.model import files
 from diprime.model.files import MAX_BYTES, from_bytes, to_bytes
-from diprime.model.forest import CHECK_BLOCK_SPLITS, Forest
+from diprime.model.forest import Forest
 from diprime.model.tree_view import read_tree
+from diprime.model.trees import CHECK_BLOCK_SPLITS
 from diprime.privacy.measures import GaussianDP, PureEpsilon
 from tests.small_data import METHODS, TASKS, assert_same_forest, fit, make
 
@@ -118,7 +119,8 @@ def test_no_seed_and_nothing_of_the_machine_is_in_the_file(tmp_path):
     assert "918273645" not in json.dumps(header)
     assert not {"random_state", "n_jobs", "verbose"} & set(header["parameters"])
     assert set(header) == {
-        "format", "diprime", "task", "parameters", "domain", "domain_inferred", "columns_named", "ledger", "depths"
+        "format", "diprime", "model", "task", "parameters", "domain", "domain_inferred", "columns_named", "ledger",
+        "depths",
     }  # fmt: skip
     assert header["diprime"] == diprime.__version__
     back = load(path)
@@ -478,10 +480,10 @@ def test_every_block_of_splits_is_checked():
     masks = np.zeros((n_splits, 32), dtype=np.uint8)
     arrays = np.zeros(n_splits, dtype=np.int32), masks, np.zeros((n_splits + 1, 1)), np.zeros(n_splits + 1)
     forest = Forest(np.array([15]), *arrays)
-    forest.check(domain, 0, 1)
+    forest.check(domain)
     masks[-1, 0] = 1
     with pytest.raises(ValueError, match="threshold"):
-        forest.check(domain, 0, 1)
+        forest.check(domain)
 
 
 def nested(depth):

@@ -7,7 +7,8 @@ import pytest
 
 from diprime import Categorical, DiPriMeClassifier, Domain, Forest, Numeric
 from diprime._util.threads import Threads
-from diprime.model.forest import MIN_ROWS_TO_COMPARE_NUMBERS, Structure
+from diprime.model.forest import MIN_ROWS_TO_COMPARE_NUMBERS
+from diprime.model.trees import Structure
 from tests.encoded_rows import EncodedRows
 
 

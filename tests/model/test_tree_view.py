@@ -8,10 +8,18 @@ import pytest
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Forest, Numeric, merge
 from diprime.baselines import DPRandomForestClassifier
 from diprime.domain import TARGET_UNITS
-from diprime.model.forest import Structure
 from diprime.model.masks import threshold_mask
-from diprime.model.tree_view import feature_text, fitted_forest, read_tree, threshold_texts
+from diprime.model.tree_view import (
+    feature_text,
+    fitted_additive_forest,
+    fitted_forest,
+    read_tree,
+    threshold_texts,
+)
+from diprime.model.trees import Structure
 from diprime.privacy.mechanisms.laplace import laplace_variance
+from tests.made_additive import DOMAINS as BOOSTED_DOMAINS
+from tests.made_additive import made_model
 from tests.small_data import DOMAINS, METHODS, TASKS, fit, make
 
 LEVELS = [f"level {i}" for i in range(300)]
@@ -221,3 +229,29 @@ def test_a_tree_index_out_of_range_is_refused():
     for index in (-1, 1):
         with pytest.raises(ValueError, match=f"no tree {index}: this model has trees 0 to 0"):
             read_tree(model, index)
+
+
+# Boosted models ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", BOOSTED_DOMAINS)
+def test_a_boosted_tree_shows_what_it_adds(target):
+    model = made_model(target, 0, 5, oblivious=False)
+    forest = model.forest_
+    for index in range(forest.n_trees):
+        tree = read_tree(model, index)
+        leaves = slice(*forest.first_leaves[index : index + 2])
+        n_leaves = leaves.stop - leaves.start
+        assert np.array_equal(tree.values[-n_leaves:], forest.values[leaves])
+        assert np.array_equal(tree.counts[-n_leaves:], forest.counts[leaves])
+        assert tree.counts[0] == pytest.approx(forest.counts[leaves].sum())
+        assert tree.count_noise is None
+        assert tree.value_noise is None
+        assert {name for name in tree.features if name} <= set(model.domain_.names)
+
+
+def test_a_forest_is_no_boosted_model():
+    boosted = made_model("two")
+    assert fitted_additive_forest(boosted) is boosted.forest_ is fitted_forest(boosted)
+    with pytest.raises(TypeError, match="whose trees add up, got a DiPriMeClassifier"):
+        fitted_additive_forest(model_with_splits([0], [above(36, False)]))

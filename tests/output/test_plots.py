@@ -8,10 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from diprime import Categorical, Charge, DiPriMeClassifier, Domain, Ledger, merge
+from diprime import Categorical, Charge, DiPriMeClassifier, Domain, Ledger, Numeric, merge
+from diprime.model.shapes import largest_effects, shape_of
 from diprime.model.tree_view import read_tree
-from diprime.output.plots import plot_budget, plot_importances, plot_privacy_utility, plot_tree
+from diprime.output.plots import plot_budget, plot_importances, plot_privacy_utility, plot_shape, plot_tree
 from diprime.privacy.measures import GaussianDP, PureEpsilon
+from tests.made_additive import DOMAINS as BOOSTED_DOMAINS
+from tests.made_additive import as_model, made_forest, made_model
 from tests.small_data import TASKS, fit, make
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed.")
@@ -135,3 +138,109 @@ def test_the_error_names_a_missing_package(models, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'diprime\[plot\]'"):
         plot_tree(models["regression"])
+
+
+# -- boosted models ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    return {target: made_model(target, 1, 60) for target in BOOSTED_DOMAINS}
+
+
+@pytest.mark.parametrize("target", BOOSTED_DOMAINS)
+def test_plots_of_forests_work_for_boosted_models(boosted, target):
+    model = boosted[target]
+    assert plot_importances(model).patches[0].get_width() == pytest.approx(model.feature_importances_.max())
+    assert plot_budget(model).get_title() == "Privacy budget: ε = 1"
+    (root, *_) = texts(plot_tree(model, 0))
+    assert root.startswith("adds ")
+    assert "weight" in root
+
+
+@pytest.mark.parametrize("feature", ["age", "size", "part"])
+def test_a_numeric_main_effect_is_a_step_function(boosted, feature):
+    model = boosted["two"]
+    shape = shape_of(model, (model.domain_.names.index(feature),))
+    ax = plot_shape(model, feature)
+    (steps,) = ax.patches
+    assert steps.get_data().values == pytest.approx(shape.values[:-1, 0])
+    assert steps.get_data().edges == pytest.approx(shape.axes[0].edges)
+    assert ax.collections[0].get_segments()[0][:, 1] == pytest.approx([shape.values[-1, 0]] * 2)  # missing values
+    assert ax.get_xscale() == ("log" if feature == "size" else "linear")
+    assert ax.get_ylabel() == "adds to the score of yes"
+    (below,) = ax.child_axes
+    assert below.get_xlabel() == feature
+    assert texts(below) == ["missing"]
+    edges, density = below.patches[0].get_data().edges, below.patches[0].get_data().values
+    widths = np.diff(np.log(edges) if feature == "size" else edges)
+    assert (density * widths) == pytest.approx(shape.axes[0].weights)
+
+
+def test_a_categorical_main_effect_is_bars(boosted):
+    ax = plot_shape(boosted["number"], "side")
+    shape = shape_of(boosted["number"], (4,))
+    assert [bar.get_height() for bar in ax.patches] == pytest.approx(shape.values[:, 0])
+    labels = [label.get_text() for label in ax.child_axes[0].get_xticklabels()]
+    assert labels == ["left", "right", "unlisted", "missing"]
+    assert ax.get_ylabel() == "adds to the prediction"
+
+
+def test_classes_have_a_line_or_a_bar_each(boosted):
+    model = boosted["three"]
+    for feature, n in (("age", 3), ("side", 12)):
+        ax = plot_shape(model, feature)
+        assert len(ax.patches) == n
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b", "c"]
+    ax = plot_shape(model, ["age"], target="b")
+    assert ax.patches[0].get_data().values == pytest.approx(shape_of(model, (0,)).values[:-1, 1])
+    assert ax.get_ylabel() == "adds to the score of b"
+
+
+def test_an_interaction_is_a_heat_map(boosted):
+    model = boosted["three"]
+    pair = largest_effects(model.forest_, 2)[0]
+    names = [model.domain_.names[j] for j in pair]
+    ax = plot_shape(model, names[::-1], target="c")
+    shape = shape_of(model, pair)
+    mesh = ax.collections[0]
+    assert np.array_equal(np.asarray(mesh.get_array()).ravel(), shape.values[..., 2].T.ravel())
+    assert mesh.get_clim()[1] == np.abs(shape.values[..., 2]).max() == -mesh.get_clim()[0]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == tuple(names)
+    with pytest.raises(ValueError, match="3 classes: give target"):
+        plot_shape(model, names)
+
+
+@pytest.mark.parametrize("pair", [("age", "size"), ("age", "kind"), ("kind", "side"), ("part", "size")])
+def test_any_pair_can_be_drawn(boosted, pair):
+    ax = plot_shape(boosted["two"], pair)
+    assert ax.get_xlabel() == pair[0] or ax.get_ylabel() == pair[0]
+
+
+@pytest.mark.parametrize("features", ["weight", ("age", "weight"), ("age", "age"), (), ("age", "size", "kind")])
+def test_other_features_are_refused(boosted, features):
+    with pytest.raises(ValueError, match=r"no feature 'weight'|not one feature, or two different ones"):
+        plot_shape(boosted["two"], features)
+
+
+def test_other_targets_are_refused(boosted):
+    with pytest.raises(ValueError, match="'d' is not one of 'a', 'b', 'c'"):
+        plot_shape(boosted["three"], "age", target="d")
+
+
+def test_forests_have_no_shapes(models):
+    with pytest.raises(TypeError, match=r"needs a DiPriMeBoostingClassifier .* got a DiPriMeRegressor"):
+        plot_shape(models["regression"], "level")
+
+
+def test_shapes_are_drawn_on_given_axes(boosted, pyplot):
+    _, ax = pyplot.subplots()
+    assert plot_shape(boosted["two"], "age", ax) is ax
+    assert len(pyplot.get_fignums()) == 1
+
+
+def test_names_are_no_formulas_in_shapes():
+    domain = Domain({"$x_{$": Numeric(0, 1), "b$": Categorical(["$\\frac$", "_"])}, Categorical(["$a", "b$"]))
+    model = as_model(made_forest(0, domain, 20), domain)
+    for features in ("$x_{$", "b$", ("b$", "$x_{$")):
+        plot_shape(model, features)

@@ -9,7 +9,7 @@ import numpy as np
 from diprime._util.threads import Threads
 from diprime.domain import Categorical, Domain, Numeric
 from diprime.engines.local import LocalEngine
-from diprime.model.forest import Structure
+from diprime.model.trees import Structure
 from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.randomness import RandomSource

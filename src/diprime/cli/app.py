@@ -32,7 +32,7 @@ from diprime.cli.shell import (
     stdout,
 )
 from diprime.domain import Task
-from diprime.model.tree_view import Tree, read_tree
+from diprime.model.tree_view import Tree, contribution_text, read_tree
 from diprime.output.report import render
 from diprime.privacy.measures import exact_epsilon
 
@@ -375,12 +375,12 @@ def _draw_tree(tree: Tree, model: Model, index: int) -> TextTree:
     """Draw a tree as text; nodes whose children are not drawn say how many levels follow."""
 
     def describe(node: int) -> str:
-        values = tree.values[node]
-        if model.domain_.task == "classification":
-            estimate = f"{model.classes_[values.argmax()]} {values.max():.0%}"
+        values, classes = tree.values[node], getattr(model, "classes_", None)
+        if tree.count_noise is None:
+            details = f"{contribution_text(values, classes)}, weight {tree.counts[node]:,.0f}"
         else:
-            estimate = f"{values[0]:.4g}"
-        details = f"{estimate}, {tree.counts[node]:,.0f} ± {tree.count_noise[node]:,.0f} records"
+            estimate = f"{values[0]:.4g}" if classes is None else f"{classes[values.argmax()]} {values.max():.0%}"
+            details = f"{estimate}, {tree.counts[node]:,.0f} ± {tree.count_noise[node]:,.0f} records"
         if tree.levels_below and node >= 2**tree.depth - 1:
             details += f", {tree.levels_below} more levels"
         condition = tree.conditions[node] or f"Tree {index}"

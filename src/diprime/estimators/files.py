@@ -9,6 +9,7 @@ import numpy as np
 from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
 from diprime.estimators.parameters import read_parameters
 from diprime.model.files import ModelFileError, load_content
+from diprime.model.forest import Forest
 
 
 def load(path: str | os.PathLike[str]) -> DiPriMeClassifier | DiPriMeRegressor:
@@ -41,6 +42,8 @@ def load(path: str | os.PathLike[str]) -> DiPriMeClassifier | DiPriMeRegressor:
     True
     """
     content = load_content(path)
+    if not isinstance(content.forest, Forest):
+        raise ModelFileError(f"{path} is a boosted model, which this version of diprime cannot load.")
     estimator = DiPriMeClassifier if content.domain.task == "classification" else DiPriMeRegressor
     try:
         model = estimator(

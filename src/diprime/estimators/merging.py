@@ -8,7 +8,6 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
-from diprime.model.forest import Forest
 from diprime.privacy.ledger import Ledger
 
 
@@ -57,6 +56,6 @@ def merge(models: Sequence[Any]) -> Any:
     merged = type(first)(**first.get_params(deep=False))
     fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}
     vars(merged).update(fitted)
-    merged.forest_ = Forest.merge([m.forest_ for m in models])
+    merged.forest_ = type(first.forest_).merge([m.forest_ for m in models])
     merged.privacy_ = Ledger.merge([m.privacy_ for m in models])
     return merged

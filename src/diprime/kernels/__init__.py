@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-NAMES = ("encoding", "sampling", "histogram", "scoring", "walking")
+NAMES = ("encoding", "sampling", "histogram", "scoring", "walking", "adding")
 
 
 class _Matrix:
@@ -67,8 +67,8 @@ def _load(name: str) -> Any:
     return Interpreted(module) if str(module.__file__).endswith(".py") else module
 
 
-encoding, sampling, histogram, scoring, walking = (_load(name) for name in NAMES)
-COMPILED = not any(isinstance(k, Interpreted) for k in (encoding, sampling, histogram, scoring, walking))
+encoding, sampling, histogram, scoring, walking, adding = (_load(name) for name in NAMES)
+COMPILED = not any(isinstance(k, Interpreted) for k in (encoding, sampling, histogram, scoring, walking, adding))
 
 if not COMPILED:
     warnings.warn(

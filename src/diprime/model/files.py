@@ -8,13 +8,16 @@ A file is, in this order and for every version of the format:
 * the body, as that version of the format has it;
 * the SHA-256 of everything before, 32 bytes.
 
-Version 2 has ``format``, ``diprime`` (the version of the library that wrote it), ``task``, ``parameters``, ``domain``,
-``domain_inferred``, ``columns_named``, ``ledger`` and ``depths`` (of the trees) in its header. ``parameters`` may lack
-those of later versions of the library, which then get their defaults; unknown ones are refused. Its body is the arrays
-of `diprime.Forest` one after the other, little-endian and C-ordered: ``features`` (int32), ``masks`` (32 bytes each),
-``values`` and ``counts`` (float64). Their lengths follow from the depths and the target.
+Version 3 has ``format``, ``diprime`` (the version of the library that wrote it), ``model`` ("forest" or "boosting"),
+``task``, ``parameters``, ``domain``, ``domain_inferred``, ``columns_named``, ``ledger`` and ``depths`` (of the trees)
+in its header. ``parameters`` may lack those of later versions of the library, which then get their defaults; unknown
+ones are refused. Its body is the arrays of `diprime.Forest` one after the other, little-endian and C-ordered:
+``features`` (int32), ``masks`` (32 bytes each), ``values`` and ``counts`` (float64). Their lengths follow from the
+depths and the target. For a boosted model, the header also has ``quantum_exponent``, the base-2 logarithm of the
+quantum, and the body goes on with the arrays ``offset`` and ``code_weights`` (float64) of `diprime.AdditiveForest`.
 
-Version 1 is the same, except that the charges of its ledger have one text, ``what``, for ``kind`` and ``level``.
+Version 2 is the same without ``model``, and all of them are forests. Version 1 is like version 2, except that the
+charges of its ledger have one text, ``what``, for ``kind`` and ``level``.
 
 The checksum finds accidents. Nothing finds malice: whoever makes a file can write any ledger into it. But no file,
 whatever it holds, makes the reader do anything but return a sound model or raise one `ModelFileError`.
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -39,13 +43,16 @@ from diprime._util.atomic_file import atomic_file
 from diprime._util.version import __version__
 from diprime.domain import Domain
 from diprime.domain.files import parse_json
-from diprime.kernels.constants import MASK_BYTES
+from diprime.kernels.constants import MASK_BYTES, N_CODES
+from diprime.model.additive import MAX_EXPONENT, AdditiveForest
 from diprime.model.forest import Forest
-from diprime.model.noise import LEAF_SUMS
-from diprime.privacy.ledger import Ledger
+from diprime.model.links import link_of
+from diprime.model.noise import LEAF_SUMS, ROUND_SUMS
+from diprime.model.trees import Trees
+from diprime.privacy.ledger import Charge, Ledger
 from diprime.privacy.measures import PureEpsilon
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = b"DIPRIME\0"
 MAX_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
 MAX_TREES = 1 << 20
@@ -54,6 +61,23 @@ _LENGTH = 8
 _CHECKSUM = 32
 _OF_LEVEL = re.compile(r"(?P<kind>.+) of level (?P<level>[0-9]{1,6})", re.DOTALL)  # in format 1
 _Result = TypeVar("_Result")
+
+Model = Forest | AdditiveForest
+_Shape = tuple[str, tuple[int, ...]]
+_KINDS: dict[type[Model], str] = {Forest: "forest", AdditiveForest: "boosting"}
+_LEAF_CHARGES = {"forest": LEAF_SUMS, "boosting": ROUND_SUMS}  # what pays for the leaves
+_ENTRIES: dict[str, type] = {
+    "format": int,
+    "diprime": str,
+    "model": str,
+    "task": str,
+    "parameters": dict,
+    "domain": dict,
+    "domain_inferred": bool,
+    "columns_named": bool,
+    "ledger": dict,
+    "depths": list,
+}
 
 
 class ModelFileError(ValueError):
@@ -76,7 +100,7 @@ class ModelContent:
         Whether the fit saw names of columns.
     ledger : Ledger
         What was spent.
-    forest : Forest
+    forest : Forest or AdditiveForest
         The released trees.
     """
 
@@ -85,7 +109,7 @@ class ModelContent:
     domain_inferred: bool
     columns_named: bool
     ledger: Ledger
-    forest: Forest
+    forest: Model
 
 
 def save_content(content: ModelContent, path: str | os.PathLike[str]) -> None:
@@ -113,9 +137,10 @@ def load_content(path: str | os.PathLike[str]) -> ModelContent:
 def to_bytes(content: ModelContent) -> bytes:
     """Return the content of a model file in the newest format."""
     forest = content.forest
-    header = {
+    header: dict[str, Any] = {
         "format": FORMAT,
         "diprime": __version__,
+        "model": _KINDS[type(forest)],
         "task": content.domain.task,
         "parameters": content.parameters,
         "domain": content.domain.to_dict(),
@@ -124,13 +149,16 @@ def to_bytes(content: ModelContent) -> bytes:
         "ledger": content.ledger.to_dict(),
         "depths": forest.depths.tolist(),
     }
-    text = json.dumps(header, ensure_ascii=False).encode()
-    arrays = (
+    arrays = [
         forest.features.astype("<i4"),
         forest.masks.astype("u1"),
         forest.values.astype("<f8"),
         forest.counts.astype("<f8"),
-    )
+    ]
+    if isinstance(forest, AdditiveForest):
+        header["quantum_exponent"] = math.frexp(forest.quantum)[1] - 1
+        arrays += [forest.offset.astype("<f8"), forest.code_weights.astype("<f8")]
+    text = json.dumps(header, ensure_ascii=False).encode()
     parts = [MAGIC, len(text).to_bytes(_LENGTH, "little"), text, *(array.tobytes() for array in arrays)]
     data = b"".join(parts)
     return data + hashlib.sha256(data).digest()
@@ -165,51 +193,57 @@ def from_bytes(data: bytes) -> ModelContent:
         raise ModelFileError(f"is not a sound model: {error}") from None
 
 
-def _read_format_2(header: dict[str, Any], body: memoryview) -> ModelContent:
-    """Read the header and the body of format 2."""
-    expected = {
-        "format": int,
-        "diprime": str,
-        "task": str,
-        "parameters": dict,
-        "domain": dict,
-        "domain_inferred": bool,
-        "columns_named": bool,
-        "ledger": dict,
-        "depths": list,
-    }
+def _read_format_3(header: dict[str, Any], body: memoryview) -> ModelContent:
+    """Read the header and the body of format 3."""
+    kind = header.get("model")
+    if kind not in _LEAF_CHARGES:
+        raise ValueError("it does not say which kind of model it is.")
+    _check_entries(header, {**_ENTRIES, "quantum_exponent": int} if kind == "boosting" else _ENTRIES)
+    domain = _within("domain", Domain.from_dict, header["domain"])
+    if header["task"] != domain.task:
+        raise ValueError("its task is not that of its target.")
+    forest = _read_boosted(header, body, domain) if kind == "boosting" else _read_forest(header, body, domain)
+    forest.check(domain)
+    return ModelContent(
+        header["parameters"],
+        domain,
+        header["domain_inferred"],
+        header["columns_named"],
+        _within("ledger", lambda content: _read_ledger(content, _LEAF_CHARGES[kind]), header["ledger"]),
+        forest,
+    )
+
+
+def _check_entries(header: dict[str, Any], expected: dict[str, type]) -> None:
     for name, kind in expected.items():
         if type(header.get(name)) is not kind:
             raise ValueError(f"{name} is missing from its header, or of the wrong type.")
     unknown = header.keys() - expected.keys()
     if unknown:
         raise ValueError(f"its header has {len(unknown)} unknown entries.")
-    domain = _within("domain", Domain.from_dict, header["domain"])
-    if header["task"] != domain.task:
-        raise ValueError("its task is not that of its target.")
-    forest = _read_forest(header["depths"], body, domain.layout.n_outputs if domain.task == "classification" else 1)
-    forest.check(domain, *domain.output_range)
-    return ModelContent(
-        header["parameters"],
-        domain,
-        header["domain_inferred"],
-        header["columns_named"],
-        _within("ledger", _read_ledger, header["ledger"]),
-        forest,
-    )
 
 
-def _read_ledger(content: Any) -> Ledger:
+def _read_ledger(content: Any, leaf_charge: str) -> Ledger:
     ledger = Ledger.from_dict(content)
     unread = [ledger]
     while unread:
         part = unread.pop()
         unread += part.merged
-        leaves = [charge.measure for charge in part.charges if charge.kind == LEAF_SUMS]
-        costs = [measure.epsilon if isinstance(measure, PureEpsilon) else 0 for measure in leaves]
-        if not part.merged and not (costs and all(cost > 0 for cost in costs)):
+        leaves = [charge for charge in part.charges if charge.kind == leaf_charge]
+        if not part.merged and not (leaves and all(map(_has_noise_of_known_size, leaves))):
             raise ValueError("it does not say what the leaves cost.")
     return ledger
+
+
+def _has_noise_of_known_size(leaves: Charge) -> bool:
+    # The noise of a forest's leaves is computed from their epsilon.
+    return leaves.measure.cost > 0 and (leaves.kind != LEAF_SUMS or isinstance(leaves.measure, PureEpsilon))
+
+
+def _read_format_2(header: dict[str, Any], body: memoryview) -> ModelContent:
+    """Read format 2, in which all models are forests."""
+    _check_entries(header, {name: kind for name, kind in _ENTRIES.items() if name != "model"})
+    return _read_format_3({**header, "model": "forest"}, body)
 
 
 def _read_format_1(header: dict[str, Any], body: memoryview) -> ModelContent:
@@ -236,7 +270,11 @@ def _upgrade_charge(data: Any) -> Any:
     return {"kind": of_level["kind"], "level": int(of_level["level"]), **rest}
 
 
-_READERS: dict[int, Callable[[dict[str, Any], memoryview], ModelContent]] = {1: _read_format_1, 2: _read_format_2}
+_READERS: dict[int, Callable[[dict[str, Any], memoryview], ModelContent]] = {
+    1: _read_format_1,
+    2: _read_format_2,
+    3: _read_format_3,
+}
 
 
 def _within(where: str, read: Callable[[Any], _Result], content: Any) -> _Result:
@@ -246,20 +284,45 @@ def _within(where: str, read: Callable[[Any], _Result], content: Any) -> _Result
         raise ValueError(f"its {where} cannot be read: {error}") from None
 
 
-def _read_forest(depths: list[Any], body: memoryview, n_outputs: int) -> Forest:
-    """Cut the body into arrays, after comparing its length with what the depths say."""
+def _read_forest(header: dict[str, Any], body: memoryview, domain: Domain) -> Forest:
+    depths = _read_depths(header["depths"])
+    n_outputs = domain.layout.n_outputs if domain.task == "classification" else 1
+    features, masks, values, counts = _cut(body, _shapes_of_trees(depths, n_outputs))
+    return Forest(depths, features, masks, values, counts)
+
+
+def _read_boosted(header: dict[str, Any], body: memoryview, domain: Domain) -> AdditiveForest:
+    depths, exponent = _read_depths(header["depths"]), header["quantum_exponent"]
+    if abs(exponent) > MAX_EXPONENT:
+        raise ValueError("its quantum is too large or too small.")
+    quantum = math.ldexp(1.0, exponent)
+    link = link_of(domain, quantum)
+    shapes = [
+        *_shapes_of_trees(depths, link.n_scores),
+        ("<f8", (link.n_scores,)),
+        ("<f8", (domain.n_features, N_CODES)),
+    ]
+    features, masks, values, counts, offset, code_weights = _cut(body, shapes)
+    return AdditiveForest(depths, features, masks, values, counts, offset, quantum, code_weights, link)
+
+
+def _read_depths(depths: list[Any]) -> npt.NDArray[np.int64]:
     if not 1 <= len(depths) <= MAX_TREES:
         raise ValueError("it has no trees, or impossibly many.")
-    if not all(type(depth) is int and 1 <= depth <= Forest.MAX_DEPTH for depth in depths):
-        raise ValueError(f"the depths of its trees are not integers from 1 to {Forest.MAX_DEPTH}.")
-    n_leaves = sum(1 << depth for depth in depths)
+    if not all(type(depth) is int and 1 <= depth <= Trees.MAX_DEPTH for depth in depths):
+        raise ValueError(f"the depths of its trees are not integers from 1 to {Trees.MAX_DEPTH}.")
+    return np.array(depths, dtype=np.int64)
+
+
+def _shapes_of_trees(depths: npt.NDArray[np.int64], n_outputs: int) -> list[_Shape]:
+    """Return the types and shapes of the arrays of trees, in the order of the file."""
+    n_leaves = int((1 << depths).sum())
     n_splits = n_leaves - len(depths)
-    shapes: list[tuple[str, tuple[int, ...]]] = [
-        ("<i4", (n_splits,)),
-        ("u1", (n_splits, MASK_BYTES)),
-        ("<f8", (n_leaves, n_outputs)),
-        ("<f8", (n_leaves,)),
-    ]
+    return [("<i4", (n_splits,)), ("u1", (n_splits, MASK_BYTES)), ("<f8", (n_leaves, n_outputs)), ("<f8", (n_leaves,))]
+
+
+def _cut(body: memoryview, shapes: list[_Shape]) -> list[npt.NDArray[Any]]:
+    """Cut the body into arrays, after comparing its length with what their shapes say."""
     sizes = [np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object)) for dtype, shape in shapes]
     if sum(sizes) != len(body):
         raise ValueError("its arrays are not as long as its header says.")
@@ -269,4 +332,4 @@ def _read_forest(depths: list[Any], body: memoryview, n_outputs: int) -> Forest:
         array = np.frombuffer(body[offset : offset + size], dtype=dtype).reshape(shape)
         arrays.append(array.astype(np.dtype(dtype).newbyteorder("=")))
         offset += size
-    return Forest(np.array(depths, dtype=np.int64), *arrays)
+    return arrays

@@ -1,10 +1,10 @@
-"""A fitted forest: flat arrays of released numbers, and prediction from them."""
+"""A fitted forest: trees whose estimates are averaged, weighted by released counts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,53 +13,29 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.kernels import walking
-from diprime.kernels.constants import MASK_BYTES
-from diprime.model.masks import Features, Masks, read_threshold_mask, threshold_mask
+from diprime.model.masks import read_threshold_mask
+from diprime.model.trees import (
+    WALK_BLOCK_ROWS,
+    Codes,
+    Floats,
+    Structure,
+    Trees,
+    encode_blocks,
+    flat_arrays,
+    joined_arrays,
+    run_blocks,
+)
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.uint8]
-
-WALK_BLOCK_ROWS = 256
-"""How many rows walk down a tree together, level by level."""
-READ_BLOCK_ROWS = 1 << 14
-"""How many rows are encoded together. Their codes stay in the processor's cache."""
 MIN_ROWS_TO_COMPARE_NUMBERS = 1 << 14
 """From this many rows on, comparing raw numbers with thresholds is faster than encoding them first."""
-CHECK_BLOCK_SPLITS = 1 << 14
-"""How many masks are unpacked together to check them."""
-MAX_COUNT = 2.0**53
-"""The largest possible count of a leaf: float64 holds all integers up to it."""
 
 _BINARY = 2
 _TINY = 1e-12  # avoids division by zero counts
 
 
-@dataclass(frozen=True)
-class Structure:
-    """The splits of complete binary trees of equal depth: a forest before its leaves are released.
-
-    Splits are in heap order: the children of split i are 2i + 1 and 2i + 2.
-
-    Attributes
-    ----------
-    features : array of shape (n_trees, 2^depth - 1)
-        The feature of each split.
-    masks : array of shape (n_trees, 2^depth - 1, 32)
-        The mask of each split: bit ``code`` says whether rows with that code go right.
-    """
-
-    features: Features
-    masks: Masks
-
-    @classmethod
-    def concatenate(cls, structures: Sequence[Structure]) -> Structure:
-        """Put the trees of several structures together."""
-        return cls(np.concatenate([s.features for s in structures]), np.concatenate([s.masks for s in structures]))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Forest:
-    """Complete binary trees, stored one after the other in flat arrays.
+class Forest(Trees):
+    """Complete binary trees whose estimates are averaged, stored one after the other in flat arrays.
 
     Attributes
     ----------
@@ -75,14 +51,6 @@ class Forest:
         The released number of records in each leaf. Because of the noise it may be negative.
     """
 
-    depths: npt.NDArray[np.int64]
-    features: npt.NDArray[np.int32]
-    masks: npt.NDArray[np.uint8]
-    values: Floats
-    counts: Floats
-
-    MAX_DEPTH: ClassVar[int] = 20
-
     @classmethod
     def of_trees(cls, structure: Structure, values: Floats, counts: Floats) -> Forest:
         """Return the forest of trees of equal depth.
@@ -96,64 +64,20 @@ class Forest:
         counts : array of shape (n_trees, 2^depth)
             The released numbers of records in the leaves.
         """
-        n_trees, n_leaves, n_outputs = values.shape
-        return cls(
-            np.full(n_trees, n_leaves.bit_length() - 1, dtype=np.int64),
-            np.ascontiguousarray(structure.features.reshape(-1)),
-            np.ascontiguousarray(structure.masks.reshape(-1, MASK_BYTES)),
-            np.ascontiguousarray(values.reshape(-1, n_outputs)),
-            np.ascontiguousarray(counts.reshape(-1)),
-        )
+        return cls(*flat_arrays(structure, values, counts))
 
     @classmethod
     def merge(cls, forests: Sequence[Forest]) -> Forest:
         """Return a forest with the trees of all given forests, in their order."""
-        return cls(
-            np.concatenate([f.depths for f in forests]),
-            np.concatenate([f.features for f in forests]),
-            np.concatenate([f.masks for f in forests]),
-            np.concatenate([f.values for f in forests]),
-            np.concatenate([f.counts for f in forests]),
-        )
+        return cls(*joined_arrays([forest.arrays for forest in forests]))
 
-    def check(self, domain: Domain, low: float, high: float) -> None:
-        """Raise a ValueError unless a fit could have produced these arrays.
-
-        The compiled kernels trust the arrays, so whatever comes from a file is checked first. The caller has checked
-        that the shapes agree with the depths. Leaf values must be numbers from ``low`` to ``high``.
-        """
-        if ((self.features < 0) | (self.features >= domain.n_features)).any():
-            raise ValueError("a split is on a feature that the domain does not have.")
-        for begin in range(0, len(self.features), CHECK_BLOCK_SPLITS):
-            block = slice(begin, begin + CHECK_BLOCK_SPLITS)
-            masks = self.masks[block][~domain.is_categorical[self.features[block]]]
-            threshold, missing_right = read_threshold_mask(masks)
-            if not np.array_equal(masks, threshold_mask(threshold, missing_right.astype(bool))):
-                raise ValueError("a split on a numeric feature is not at a threshold.")
+    def check(self, domain: Domain) -> None:
+        """Raise a ValueError unless a fit could have produced these arrays; leaf values are in the range of outputs."""
+        self.check_trees(domain)
+        low, high = domain.output_range
         slack = 1e-9 * max(abs(low), abs(high))  # leaf means are rounded
         if not ((self.values >= low - slack) & (self.values <= high + slack)).all():
             raise ValueError("a leaf's value is not a number in the range of the target.")
-        if not (np.abs(self.counts) <= MAX_COUNT).all():
-            raise ValueError("a leaf's number of records is impossible.")
-
-    def __repr__(self) -> str:
-        depths = ", ".join(map(str, np.unique(self.depths)))
-        return f"<Forest of {self.n_trees} trees of depth {depths} with {len(self.values)} leaves>"
-
-    @property
-    def n_trees(self) -> int:
-        """The number of trees."""
-        return len(self.depths)
-
-    @property
-    def first_splits(self) -> npt.NDArray[np.int64]:
-        """The index of each tree's first split; then the number of splits."""
-        return np.concatenate([[0], np.cumsum((1 << self.depths) - 1)])
-
-    @property
-    def first_leaves(self) -> npt.NDArray[np.int64]:
-        """The index of each tree's first leaf; then the number of leaves."""
-        return np.concatenate([[0], np.cumsum(1 << self.depths)])
 
     @property
     def tree_counts(self) -> Floats:
@@ -171,18 +95,6 @@ class Forest:
         """The contribution of each leaf to a prediction: its estimate times the weight of its tree."""
         return np.asarray(self.values * np.repeat(self.tree_weights, 1 << self.depths)[:, None])
 
-    def apply(self, rows: Rows, threads: Threads) -> npt.NDArray[np.int32]:
-        """Return the index of the leaf, counted from the left, that each row reaches in each tree."""
-        leaves = np.empty((rows.n_rows, self.n_trees), dtype=np.int32)
-        first_splits = self.first_splits
-
-        def walk(begin: int, end: int, codes: Codes) -> None:
-            nodes = np.empty(WALK_BLOCK_ROWS, dtype=np.int32)
-            walking.leaves(codes, self.depths, first_splits, self.features, self.masks, nodes, leaves[begin:end])
-
-        _encode_blocks(rows, threads, walk)
-        return leaves
-
     def _predict_blocks(self, rows: Rows, threads: Threads, write: Callable[[int, int, Floats], None]) -> None:
         """Call ``write(begin, end, means)`` for blocks of rows, with their predictions."""
         first_splits, first_leaves = self.first_splits, self.first_leaves
@@ -199,7 +111,7 @@ class Forest:
             write_means(begin, end, lambda *scratch: walking.predict(codes, *arrays, self.masks, values, *scratch))
 
         if rows.numbers is None or rows.n_rows < MIN_ROWS_TO_COMPARE_NUMBERS:
-            _encode_blocks(rows, threads, predict_codes)
+            encode_blocks(rows, threads, predict_codes)
             return
 
         # Encoding touches every feature of a row, while a walk down a tree compares only a few.
@@ -215,7 +127,7 @@ class Forest:
                 ),
             )
 
-        _run_blocks(rows.n_rows, threads, predict_numbers)
+        run_blocks(rows.n_rows, threads, predict_numbers)
 
     def _float_thresholds(
         self, edges: Sequence[Floats], dtype: np.dtype[Any]
@@ -283,27 +195,6 @@ class Forest:
                 counts, sums = (a.reshape(-1, 2, a.shape[1]).sum(axis=1) for a in (counts, sums))
         total = gains.sum()
         return gains / total if total > 0 else gains
-
-
-def _run_blocks(n_rows: int, threads: Threads, work: Callable[[int, int], None]) -> None:
-    """Call ``work(begin, end)`` for blocks of rows that cover all rows."""
-
-    def run(first: int, last: int) -> None:
-        for begin in range(first, last, READ_BLOCK_ROWS):
-            work(begin, min(begin + READ_BLOCK_ROWS, last))
-
-    threads.run(run, n_rows, at_least=READ_BLOCK_ROWS)
-
-
-def _encode_blocks(rows: Rows, threads: Threads, work: Callable[[int, int, Codes], None]) -> None:
-    """Call ``work(begin, end, codes)`` for blocks of rows that cover all rows, with their codes."""
-
-    def encode(begin: int, end: int) -> None:
-        codes = np.empty((end - begin, rows.n_features), dtype=np.uint8)
-        rows.read(begin, end, codes)
-        work(begin, end, codes)
-
-    _run_blocks(rows.n_rows, threads, encode)
 
 
 def _between_sum_of_squares(counts: Floats, sums: Floats) -> Floats:

@@ -14,7 +14,8 @@ from diprime.privacy.mechanisms.laplace import laplace_variance
 
 Floats = npt.NDArray[np.float64]
 
-LEAF_SUMS = "leaf sums"  # the kind of charge that pays for leaves
+LEAF_SUMS = "leaf sums"  # the kind of charge that pays for the leaves of a forest
+ROUND_SUMS = "round sums"  # the kind of charge that pays for the leaves of boosted trees
 
 
 def charged_noise_variance(ledger: Ledger, layout: TargetLayout) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain.codes import BUCKETS
 from diprime.domain.features import Feature, bounds
+from diprime.model.additive import AdditiveForest
 from diprime.model.forest import Forest
 from diprime.model.masks import Features, Masks, read_threshold_mask
 from diprime.model.noise import charged_noise_variance, has_true_counts, mean_variance
@@ -40,16 +41,18 @@ class Tree:
         feature can be split any more or because the chosen split is trivial.
     conditions : list of str, one for each node
         The condition under which a row goes from the parent to this node; empty at the root.
-    counts, count_noise : arrays of shape (n_nodes,)
-        The released number of records, and the standard deviation of its noise. The count of an inner node is the sum
-        of the counts of its leaves.
+    counts : array of shape (n_nodes,)
+        The released number of records, or weight, of the node. That of an inner node is the sum over its leaves.
     values : array of shape (n_nodes, n_outputs)
-        The estimates: class probabilities, or one number. The estimate of an inner node is the mean of its leaves'
-        estimates, weighted by their counts.
-    value_noise : array of shape (n_nodes,)
+        The estimates: class probabilities, or one number. In a boosted model, what the tree adds to the scores. The
+        estimate of an inner node is the mean of its leaves' estimates, weighted by their counts.
+    count_noise : array of shape (n_nodes,) or None
+        The standard deviation of the noise in the counts. None in a boosted model.
+    value_noise : array of shape (n_nodes,) or None
         An approximate upper bound on the standard deviation of the noise in the estimate: that of the noisiest entry
         of the node's own mean, over the whole range of the target. Shrinkage towards the parent and, for numbers, the
-        window that targets are clamped to make the noise smaller.
+        window that targets are clamped to make the noise smaller. None in a boosted model, whose trees correct the
+        errors, and so the noise, of those before them.
     """
 
     depth: int
@@ -57,17 +60,28 @@ class Tree:
     features: list[str | None]
     conditions: list[str]
     counts: Floats
-    count_noise: Floats
     values: Floats
-    value_noise: Floats
+    count_noise: Floats | None = None
+    value_noise: Floats | None = None
 
 
-def fitted_forest(model: Any) -> Forest:
-    """Return the forest of a fitted DiPriMe estimator; raise an error for anything else."""
+def fitted_forest(model: Any) -> Forest | AdditiveForest:
+    """Return the trees of a fitted DiPriMe estimator; raise an error for anything else."""
     check_is_fitted(model)
-    if not isinstance(getattr(model, "forest_", None), Forest):
+    if not isinstance(getattr(model, "forest_", None), (Forest, AdditiveForest)):
         raise TypeError(f"This needs a DiPriMeClassifier or a DiPriMeRegressor, got a {type(model).__name__}.")
-    forest: Forest = model.forest_
+    forest: Forest | AdditiveForest = model.forest_
+    return forest
+
+
+def fitted_additive_forest(model: Any) -> AdditiveForest:
+    """Return the trees of a fitted boosted model; raise an error for anything else."""
+    forest = fitted_forest(model)
+    if not isinstance(forest, AdditiveForest):
+        raise TypeError(
+            "This needs a DiPriMeBoostingClassifier or a DiPriMeBoostingRegressor, whose trees add up, got a "
+            f"{type(model).__name__}."
+        )
     return forest
 
 
@@ -110,22 +124,30 @@ def read_tree(model: Any, index: int, max_depth: int | None = None) -> Tree:
 
     leaves = slice(*forest.first_leaves[index : index + 2])
     counts, values = _aggregate_leaves(forest.counts[leaves], forest.values[leaves])
-    n_leaves = np.repeat(2.0 ** np.arange(full_depth, -1, -1), 2 ** np.arange(full_depth + 1))
-    count_noise, value_noise = _noise_deviations(model, counts, values, n_leaves)
-
     first = forest.first_splits[index]
     splits = slice(first, first + 2**depth - 1)
     features, conditions = _describe_splits(model.domain_, forest.features[splits], forest.masks[splits])
-    return Tree(
-        depth,
-        full_depth - depth,
-        features,
-        conditions,
-        counts[:n_nodes],
-        count_noise[:n_nodes],
-        values[:n_nodes],
-        value_noise[:n_nodes],
-    )
+    tree = Tree(depth, full_depth - depth, features, conditions, counts[:n_nodes], values[:n_nodes])
+    if isinstance(forest, AdditiveForest):
+        return tree
+    n_leaves = np.repeat(2.0 ** np.arange(full_depth, -1, -1), 2 ** np.arange(full_depth + 1))
+    count_noise, value_noise = _noise_deviations(model, counts, values, n_leaves)
+    return replace(tree, count_noise=count_noise[:n_nodes], value_noise=value_noise[:n_nodes])
+
+
+def contribution_text(values: Floats, classes: Sequence[Any] | None) -> str:
+    """Return in words what a node of a boosted tree adds to the scores; with several, to that which gains most.
+
+    Examples
+    --------
+    >>> contribution_text(np.array([0.25]), ["no", "yes"])
+    'adds +0.25'
+    >>> contribution_text(np.array([0.25, -0.5, 1]), ["a", "b", "c"])
+    'adds +1 to c'
+    """
+    best = int(values.argmax())
+    to = f" to {shortened(str(classes[best]))}" if classes is not None and len(values) > 1 else ""
+    return f"adds {values[best]:+.4g}{to}"
 
 
 def _aggregate_leaves(counts: Floats, values: Floats) -> tuple[Floats, Floats]:
@@ -226,13 +248,14 @@ def _categorical_conditions(
 
 
 def _join_codes(levels: Sequence[Hashable], codes: Sequence[int]) -> str:
-    *names, last = [_code_name(levels, code) for code in codes[:MAX_LISTED_LEVELS]]
+    *names, last = [code_name(levels, code) for code in codes[:MAX_LISTED_LEVELS]]
     if len(codes) > MAX_LISTED_LEVELS:
         names, last = [*names, last], f"{len(codes) - MAX_LISTED_LEVELS} more"
     return f"{', '.join(names)} or {last}" if names else last
 
 
-def _code_name(levels: Sequence[Hashable], code: int) -> str:
+def code_name(levels: Sequence[Hashable], code: int) -> str:
+    """Return the name of a code of a categorical feature: its levels, "unlisted" or "missing"."""
     if code == MISSING:
         return "missing"
     if code == OTHER:

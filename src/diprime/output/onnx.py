@@ -2,7 +2,8 @@
 
 ONNX has a tree-ensemble operator, but runtimes evaluate it in single precision or sum the trees in another order, so
 that some predictions would differ. The graphs built here compare float64 numbers, as the kernels do, and add the leaf
-values in the order of the trees.
+values in the order of the trees. Boosted models are exported as their main effects and interactions, whose sums are
+exact in any order.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ import numpy.typing as npt
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain.codes import BUCKETS, N_CODES
 from diprime.domain.encoding import RowEncoding
-from diprime.domain.features import Feature, bounds
+from diprime.domain.features import Feature
 from diprime.domain.levels import EXACT, LevelIndex
 from diprime.domain.tables import read_table
+from diprime.model.additive import AdditiveForest
 from diprime.model.forest import Forest
 from diprime.model.tree_view import fitted_forest
+from diprime.output.onnx_additive import add_outputs, sum_terms
+from diprime.output.onnx_graph import Array, Graph
 
 if TYPE_CHECKING:
     import onnx
 
-Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
-
-OPSET, ML_OPSET, IR_VERSION = 17, 2, 8
 
 
 def to_onnx(model: Any) -> onnx.ModelProto:
@@ -45,7 +46,10 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     * ``texts``, strings of shape (n, ...): categorical features whose levels are text. The empty string stands for a
       missing value. Where the empty string is a level, another string does, which the metadata list.
 
-    A classifier's outputs are ``label`` and ``probabilities``; a regressor's is ``prediction``. :func:`onnx_inputs`
+    A classifier's outputs are ``label`` and ``probabilities``; a regressor's is ``prediction``. Boosted classifiers
+    also have ``scores``: the log-odds of the second class, or a score for each class. Their labels and scores are
+    bit-identical too. Their probabilities are exponentials of the scores, which runtimes and processors round
+    differently in the last digits. :func:`onnx_inputs`
     converts any table that ``predict`` takes to these inputs. Pass large tables in batches of a few thousand rows. The
     metadata contain the ledger as ``diprime.privacy``.
 
@@ -83,7 +87,7 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     """
     forest, domain = fitted_forest(model), model.domain_
     numbers, texts = _split_by_kind(domain)
-    graph = _Graph()
+    graph = Graph()
     codes = []
     if numbers:
         codes.append(_encode_numbers(graph, graph.input("numbers", np.float64, len(numbers)), domain, numbers))
@@ -91,17 +95,12 @@ def to_onnx(model: Any) -> onnx.ModelProto:
         codes.append(_encode_texts(graph, graph.input("texts", object, len(texts)), domain, texts))
     column_of_feature = np.argsort([*numbers, *texts])
     all_codes = graph.add("Concat", *codes, axis=1) if len(codes) > 1 else codes[0]
-    sums = _sum_values(graph, _find_leaves(graph, all_codes, forest, column_of_feature), forest)
-    if domain.task == "classification":
-        best = graph.add("ArgMax", sums, axis=1, keepdims=0)
-        classes = _exportable_classes(model.classes_)
-        graph.output("label", graph.add("Gather", graph.constant(classes), best), classes.dtype)
-        probabilities = graph.add("Min", sums, graph.constant(np.array(1.0)))  # rounding may exceed 1
-        graph.output("probabilities", probabilities, np.float64, len(classes))
+    classes = _exportable_classes(model.classes_) if domain.task == "classification" else None
+    if isinstance(forest, AdditiveForest):
+        add_outputs(graph, sum_terms(graph, all_codes, forest, column_of_feature), forest.link, classes)
     else:
-        low, high = (graph.constant(np.array(float(bound))) for bound in bounds(domain.target))
-        means = graph.add("Gather", sums, graph.integers(0), axis=1)
-        graph.output("prediction", graph.add("Clip", means, low, high), np.float64)  # rounding may exceed the range
+        sums = _sum_values(graph, _find_leaves(graph, all_codes, forest, column_of_feature), forest)
+        _add_outputs(graph, sums, domain, classes)
     names = domain.names
     return graph.model(
         {
@@ -111,6 +110,19 @@ def to_onnx(model: Any) -> onnx.ModelProto:
             "diprime.missing_texts": json.dumps([_placeholders(_levels(domain, j))[0] for j in texts]),
         }
     )
+
+
+def _add_outputs(graph: Graph, sums: str, domain: Domain, classes: Array | None) -> None:
+    """Add the outputs of a forest, given the weighted sums of its leaves."""
+    if classes is None:
+        low, high = (graph.constant(np.array(bound)) for bound in domain.output_range)
+        means = graph.add("Gather", sums, graph.integers(0), axis=1)
+        graph.output("prediction", graph.add("Clip", means, low, high), np.float64)  # rounding may exceed the range
+        return
+    best = graph.add("ArgMax", sums, axis=1, keepdims=0)
+    graph.output("label", graph.add("Gather", graph.constant(classes), best), classes.dtype)
+    probabilities = graph.add("Min", sums, graph.constant(np.array(1.0)))  # rounding may exceed 1
+    graph.output("probabilities", probabilities, np.float64, len(classes))
 
 
 def onnx_inputs(model: Any, X: Any) -> dict[str, Array]:
@@ -211,7 +223,7 @@ def _exportable_classes(classes: Array) -> Array:
     )
 
 
-def _encode_numbers(graph: _Graph, values: str, domain: Domain, indices: list[int]) -> str:
+def _encode_numbers(graph: Graph, values: str, domain: Domain, indices: list[int]) -> str:
     """Add operators that encode numbers: a binary search for their cells, in all columns at once."""
     edges, codes = zip(*(_cells(domain.features[domain.names[j]]) for j in indices), strict=True)
     size = 1 << max(len(e) for e in edges).bit_length()
@@ -249,7 +261,7 @@ def _cells(feature: Feature) -> tuple[npt.NDArray[np.float64], Integers]:
     return edges, codes
 
 
-def _encode_texts(graph: _Graph, values: str, domain: Domain, indices: list[int]) -> str:
+def _encode_texts(graph: Graph, values: str, domain: Domain, indices: list[int]) -> str:
     """Add operators that encode texts: a dictionary for each column."""
     columns = []
     for column, j in enumerate(indices):
@@ -268,7 +280,7 @@ def _encode_texts(graph: _Graph, values: str, domain: Domain, indices: list[int]
     return graph.add("Concat", *columns, axis=1)
 
 
-def _find_leaves(graph: _Graph, codes: str, forest: Forest, column_of_feature: Integers) -> list[str]:
+def _find_leaves(graph: Graph, codes: str, forest: Forest, column_of_feature: Integers) -> list[str]:
     """Add operators that walk the rows down the trees, all trees of equal depth together.
 
     Return the names of the leaf indices, one for each tree.
@@ -303,72 +315,10 @@ def _find_leaves(graph: _Graph, codes: str, forest: Forest, column_of_feature: I
     return [leaf_of_tree[tree] for tree in range(forest.n_trees)]
 
 
-def _sum_values(graph: _Graph, leaves: list[str], forest: Forest) -> str:
+def _sum_values(graph: Graph, leaves: list[str], forest: Forest) -> str:
     """Add operators that sum the values of the leaves in the order of the trees, as the kernels do."""
     values = graph.constant(forest.weighted_values)
     sums = graph.add("Gather", values, leaves[0])
     for leaf in leaves[1:]:
         sums = graph.add("Add", sums, graph.add("Gather", values, leaf))
     return sums
-
-
-class _Graph:
-    """A builder of ONNX graphs. Methods that add an input, a constant or an operator return the name of its result."""
-
-    def __init__(self) -> None:
-        try:
-            import onnx
-        except ImportError:
-            raise ImportError("Exporting needs the onnx package: run pip install 'diprime[onnx]'.") from None
-        self._onnx = onnx
-        self._nodes: list[Any] = []
-        self._constants: dict[Hashable, Any] = {}
-        self._inputs: list[Any] = []
-        self._outputs: list[Any] = []
-
-    def input(self, name: str, dtype: Any, n_columns: int) -> str:
-        """Add an input of shape (n, n_columns)."""
-        self._inputs.append(self._onnx.helper.make_tensor_value_info(name, self._type(dtype), ["n", n_columns]))
-        return name
-
-    def output(self, name: str, value: str, dtype: Any, *shape: int) -> None:
-        """Make a result an output of shape (n, ...)."""
-        self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
-        self._outputs.append(self._onnx.helper.make_tensor_value_info(name, self._type(dtype), ["n", *shape]))
-
-    def constant(self, array: Array) -> str:
-        """Add a constant, unless there is an equal one."""
-        content = tuple(array.tolist()) if array.dtype == object else array.tobytes()
-        key = (array.dtype, array.shape, content)
-        if key not in self._constants:
-            self._constants[key] = self._onnx.numpy_helper.from_array(array, f"constant{len(self._constants)}")
-        return str(self._constants[key].name)
-
-    def integers(self, values: npt.ArrayLike) -> str:
-        """Add an int64 constant."""
-        return self.constant(np.asarray(values, dtype=np.int64))
-
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Add an operator."""
-        name = f"{operator}{len(self._nodes)}"
-        self._nodes.append(self._onnx.helper.make_node(operator, inputs, [name], **attributes))
-        return name
-
-    def to_integer(self, value: str) -> str:
-        """Cast Booleans to 0 and 1."""
-        return self.add("Cast", value, to=self._type(np.int64))
-
-    def model(self, metadata: dict[str, str]) -> onnx.ModelProto:
-        """Return the finished model, after ONNX has checked it."""
-        helper = self._onnx.helper
-        graph = helper.make_graph(self._nodes, "diprime", self._inputs, self._outputs, [*self._constants.values()])
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
-        model: onnx.ModelProto = helper.make_model(
-            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="diprime"
-        )
-        helper.set_model_props(model, metadata)
-        self._onnx.checker.check_model(model, full_check=True)
-        return model
-
-    def _type(self, dtype: Any) -> int:
-        return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diprime.model.tree_view import Tree, fitted_forest, read_tree, shortened
+from diprime.model.shapes import Shape, shape_of
+from diprime.model.tree_view import (
+    Tree,
+    contribution_text,
+    fitted_additive_forest,
+    fitted_forest,
+    read_tree,
+    shortened,
+)
+from diprime.model.trees import Floats
+from diprime.output.shape_drawing import draw_interaction, draw_main_effect
 from diprime.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -172,16 +182,21 @@ def plot_tree(model: Any, tree: int = 0, ax: Axes | None = None, *, max_depth: i
 
 
 def _node_text(tree: Tree, node: int, classes: Sequence[str] | None) -> str:
-    values, noise = tree.values[node], tree.value_noise[node]
-    if classes is None:
-        estimate = f"{values[0]:.4g} ± {_noise_text(noise)}"
-    else:
-        best = int(values.argmax())
-        estimate = f"{_truncate(classes[best])}: {values[best]:.1%} ± {noise:.1%}"
     condition = [_truncate(tree.conditions[node])] if node else []
-    records = f"{tree.counts[node]:,.0f} ± {_noise_text(tree.count_noise[node])} records"
+    if tree.count_noise is None or tree.value_noise is None:
+        estimate, records = contribution_text(tree.values[node], classes), f"weight {tree.counts[node]:,.0f}"
+    else:
+        estimate = _estimate_text(tree.values[node], tree.value_noise[node], classes)
+        records = f"{tree.counts[node]:,.0f} ± {_noise_text(tree.count_noise[node])} records"
     # Matplotlib reads text between dollar signs as a formula.
     return "\n".join([*condition, estimate, records]).replace("$", r"\$")
+
+
+def _estimate_text(values: Floats, noise: float, classes: Sequence[str] | None) -> str:
+    if classes is None:
+        return f"{values[0]:.4g} ± {_noise_text(noise)}"
+    best = int(values.argmax())
+    return f"{_truncate(classes[best])}: {values[best]:.1%} ± {noise:.1%}"
 
 
 def _noise_text(noise: float) -> str:
@@ -190,6 +205,61 @@ def _noise_text(noise: float) -> str:
 
 def _truncate(text: str) -> str:
     return text if len(text) <= MAX_LINE_LENGTH else text[: MAX_LINE_LENGTH - 1] + "…"
+
+
+def plot_shape(model: Any, features: str | Sequence[str], ax: Axes | None = None, *, target: Any = None) -> Axes:
+    """Plot what a feature, or two of them together, add to the scores of a boosted model.
+
+    One feature gives its main effect: a step function, or bars for the levels of a categorical feature, and below it
+    the released numbers of records. Two features give their interaction as a heat map: what both together add beyond
+    their main effects. Missing values, and levels that the domain does not list, are shown aside. Effects are centred:
+    their means over the records, by the released numbers of records of single features, are zero.
+
+    Parameters
+    ----------
+    model : DiPriMeBoostingClassifier or DiPriMeBoostingRegressor
+        The fitted model.
+    features : str or sequence of one or two str
+        The feature, or the two features.
+    ax : matplotlib Axes, optional
+        The axes to plot on; by default those of a new figure.
+    target : class, optional
+        The class whose score is plotted, if there are more than two. By default a main effect is plotted for all
+        classes. An interaction needs one.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The axes of the plot.
+    """
+    fitted_additive_forest(model)
+    indices = _feature_indices(model.domain_.names, features)
+    shape = _of_target(shape_of(model, indices), target)
+    if len(indices) == 1:
+        return draw_main_effect(shape, _axes(ax, height=5.6))
+    if len(shape.targets) > 1:
+        raise ValueError(f"The model has {len(shape.targets)} classes: give target, the class to plot.")
+    return draw_interaction(shape, _axes(ax))
+
+
+def _feature_indices(names: Sequence[str], features: str | Sequence[str]) -> tuple[int, ...]:
+    listed = [features] if isinstance(features, str) else list(features)
+    for name in listed:
+        if name not in names:
+            raise ValueError(f"The model has no feature {name!r}.")
+    if not 1 <= len(set(listed)) == len(listed) <= 2:  # noqa: PLR2004 -- main effects and interactions
+        raise ValueError("features is not one feature, or two different ones.")
+    return tuple(sorted(names.index(name) for name in listed))
+
+
+def _of_target(shape: Shape, target: Any) -> Shape:
+    """Return the shape for one class, or the whole shape if none is given."""
+    if target is None:
+        return shape
+    if target not in shape.targets:
+        raise ValueError(f"target = {target!r} is not one of {', '.join(map(repr, shape.targets))}.")
+    index = shape.targets.index(target)
+    return Shape(shape.axes, shape.values[..., index : index + 1], (target,))
 
 
 def plot_privacy_utility(

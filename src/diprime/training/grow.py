@@ -13,9 +13,9 @@ from diprime.domain import Domain
 from diprime.domain.target_layout import Windows
 from diprime.engines.protocol import Engine
 from diprime.kernels.constants import MASK_BYTES
-from diprime.model.forest import Structure
 from diprime.model.masks import Features, Masks
 from diprime.model.regions import Regions
+from diprime.model.trees import Structure
 from diprime.privacy.measures import Epsilon
 from diprime.privacy.randomness import RandomSource
 from diprime.training.plan import TreeReceipts

@@ -11,7 +11,7 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.engines.assignment import BagAssignment, TreeAssignment
 from diprime.engines.protocol import Engine
-from diprime.model.forest import Structure
+from diprime.model.trees import Structure
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.randomness import RandomSource
 from diprime.training import defaults

@@ -44,6 +44,17 @@ def table(head: Sequence[Child], rows: Sequence[Sequence[Child]], *, numeric: Se
     return tag("div", tag("table", tag("thead", cells("th", head)), body), class_="scroll", tabindex=0, role="group")
 
 
+def section(identifier: str, heading: str, *children: Child) -> Element:
+    """Return a section with its heading."""
+    return tag(
+        "section",
+        tag("h2", heading, id=f"{identifier}-heading"),
+        *children,
+        id=identifier,
+        aria_labelledby=f"{identifier}-heading",
+    )
+
+
 def json_script(identifier: str, data: object) -> Element:
     """Return a script element that holds data as JSON. ``<`` is escaped, so that no text in it can end the element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -7,16 +7,19 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+from diprime.model.additive import AdditiveForest
 from diprime.model.tree_view import fitted_forest
 from diprime.output.report.html import tag, to_html
 from diprime.output.report.sections import cite, explorer, importances, ledger, model_card, promise, verdict
+from diprime.output.report.shapes import shapes
 
 
 def render(model: Any) -> str:
     """Return a report of a fitted model: one self-contained HTML page, which needs no other files and no network.
 
     It states the privacy guarantee and its limits, and shows the ledger, the importances, the trees, the domain and how
-    to cite. It contains released numbers only: whatever the fitted model holds, and nothing else about the data.
+    to cite. For a boosted model it shows the functions of one or two features that the trees add up to, instead of the
+    trees. It contains released numbers only: whatever the fitted model holds, and nothing else about the data.
 
     Parameters
     ----------
@@ -38,10 +41,11 @@ def render(model: Any) -> str:
     >>> page.startswith("<!doctype html>"), "https://" in page
     (True, False)
     """
-    fitted_forest(model)
+    has_shapes = isinstance(fitted_forest(model), AdditiveForest)
     style, script = (_asset(name) for name in ("style.css", "explore.js"))
     # The hashes admit this style and this script only; nothing else may run, and nothing may be loaded or sent.
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:"
+    scripts = "" if has_shapes else f"script-src '{_hash(script)}'; "
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; {scripts}img-src data:"
     title = f"Privacy report of a {type(model).__name__}"
     head = tag(
         "head",
@@ -59,11 +63,11 @@ def render(model: Any) -> str:
         promise(model),
         ledger(model),
         importances(model),
-        explorer(model),
+        shapes(model) if has_shapes else explorer(model),
         model_card(model),
         cite(model),
     )
-    page = to_html(tag("html", head, tag("body", main, tag("script", script)), lang="en"))
+    page = to_html(tag("html", head, tag("body", main, None if has_shapes else tag("script", script)), lang="en"))
     # Names may contain lone surrogates, which UTF-8 cannot encode.
     return "<!doctype html>\n" + page.encode("utf-8", "replace").decode("utf-8") + "\n"
 

@@ -8,11 +8,15 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from diprime._util.version import __version__
 from diprime.domain.features import bounds
 from diprime.estimators.parameters import RECORDED
+from diprime.model.additive import AdditiveForest
+from diprime.model.forest import Forest
 from diprime.model.tree_view import Tree, feature_text, read_tree, shortened
-from diprime.output.report.html import Child, Element, json_script, table, tag
+from diprime.output.report.html import Child, Element, json_script, section, table, tag
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import Epsilon, GaussianDP, Measure, PureEpsilon
 
@@ -22,6 +26,8 @@ MAX_NODES = 1 << 15
 """How many nodes a page holds at most, so that browsers stay fast. The first tree is always there."""
 MAX_DRAWN_DEPTH = 12
 MAX_LISTED_COUNTS = 8
+NOT_SHOWN = {"domain", "n_jobs", "random_state", "verbose"}
+"""Parameters that are public elsewhere on the page, secret, or of one machine only."""
 N_COLOURS = 6
 """How many colours style.css defines."""
 WEAK_CERTAINTY = 0.99
@@ -62,7 +68,7 @@ def promise(model: Any) -> Element:
     """Return the privacy guarantee in plain words."""
     ledger: Ledger = model.privacy_
     if ledger.total == math.inf:
-        return _section(
+        return section(
             "promise",
             "The promise",
             tag("p", "There is none: this model was fitted with ε = ∞, without any noise. Treat it as the data."),
@@ -75,7 +81,7 @@ def promise(model: Any) -> Element:
     weak = None
     if certainty > WEAK_CERTAINTY:
         weak = tag("p", "This is a weak promise: hand the model on with care.", class_="bad note")
-    return _section(
+    return section(
         "promise",
         "The promise",
         waived,
@@ -168,7 +174,7 @@ def _approximate_promise(ledger: Ledger) -> list[Element | None]:
 
 def ledger(model: Any) -> Element:
     """Return the ledger, as a chart and as a table."""
-    return _section("ledger", "The ledger", *_ledger_elements(model.privacy_, "the whole fit"))
+    return section("ledger", "The ledger", *_ledger_elements(model.privacy_, "the whole fit"))
 
 
 def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
@@ -253,6 +259,13 @@ def _budget_chart(ledger: Ledger, name: str, measure: type[Measure]) -> Element:
     )
 
 
+FOREST_IMPORTANCES = """How much the splits on each feature spread the estimates, as shares of one. They are computed \
+from the released leaves, so they carry the noise and cost nothing; small ones may be nothing but noise."""
+BOOSTING_IMPORTANCES = """How much the functions of each feature vary over the records, as shares of one; a function \
+of two features counts half for each. They are computed from released numbers, so they carry the noise and cost \
+nothing; small ones may be nothing but noise."""
+
+
 def importances(model: Any) -> Element:
     """Return the importances, largest first."""
     shares = model.feature_importances_
@@ -268,14 +281,10 @@ def importances(model: Any) -> Element:
     more = None
     if rest:
         more = tag("details", tag("summary", f"{len(rest)} more features"), table(head, rest, numeric={2}))
-    return _section(
+    return section(
         "importances",
         "What matters",
-        tag(
-            "p",
-            "How much the splits on each feature spread the estimates, as shares of one. They are computed from the "
-            "released leaves, so they carry the noise and cost nothing; small ones may be nothing but noise.",
-        ),
+        tag("p", BOOSTING_IMPORTANCES if isinstance(model.forest_, AdditiveForest) else FOREST_IMPORTANCES),
         table(head, rows[:MAX_BARS], numeric={2}),
         more,
     )
@@ -297,9 +306,9 @@ def explorer(model: Any) -> Element:
                 "features": tree.features,
                 "conditions": tree.conditions,
                 "counts": [round(c, 1) for c in tree.counts.tolist()],
-                "countNoise": [_rounded(tree.count_noise[2**level - 1]) for level in range(tree.depth + 1)],
+                "countNoise": [_rounded(noise) for noise in _noise_by_level(tree)],
                 "values": [[_rounded(v) for v in row] for row in tree.values.tolist()],
-                "valueNoise": [_rounded(v) for v in tree.value_noise.tolist()],
+                "valueNoise": [_rounded(v) for v in np.asarray(tree.value_noise).tolist()],
             }
             for tree, weight in zip(trees, model.forest_.tree_weights.tolist(), strict=False)
         ],
@@ -307,7 +316,7 @@ def explorer(model: Any) -> Element:
     drawn = f"The {n_trees} trees" if n_trees > 1 else "The tree"
     if len(trees) < n_trees:
         drawn = f"The first {len(trees)} of {n_trees} trees, as many as this page can hold,"
-    return _section(
+    return section(
         "trees",
         "The trees",
         tag(
@@ -335,6 +344,12 @@ def explorer(model: Any) -> Element:
     )
 
 
+def _noise_by_level(tree: Tree) -> list[float]:
+    """Return the noise of the counts, which is the same for all nodes of a level."""
+    assert tree.count_noise is not None
+    return [float(tree.count_noise[2**level - 1]) for level in range(tree.depth + 1)]
+
+
 def _drawn_trees(model: Any) -> list[Tree]:
     """Return the first trees, as many as `MAX_NODES` allows."""
     trees: list[Tree] = []
@@ -349,20 +364,20 @@ def _drawn_trees(model: Any) -> list[Tree]:
 
 def model_card(model: Any) -> Element:
     """Return the model card: what the model is, what was declared public, and what it is meant for."""
-    domain, forest, parameters = model.domain_, model.forest_, model.get_params(deep=False)
+    domain, forest = model.domain_, model.forest_
     declared = not isinstance(model.domain, str)
     depths = sorted(set(forest.depths.tolist()))
     facts = [
         ("predicts", feature_text(domain.target)),
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
-        ("records", f"{_join_counts(forest.tree_counts.tolist())} (a tree, as released)"),
+        ("records", _records_text(forest)),
         ("features", str(domain.n_features)),
-        *((name, str(parameters[name])) for name in RECORDED),
+        *_parameter_facts(model),
     ]
     if model.random_state is not None:
         facts.append(("random_state", "set; not shown here"))
     rows: list[Sequence[Child]] = [[shortened(name), feature_text(f)] for name, f in domain.features.items()]
-    return _section(
+    return section(
         "card",
         "Model card",
         tag("dl", *(element for name, value in facts for element in (tag("dt", name), tag("dd", value)))),
@@ -383,9 +398,33 @@ def model_card(model: Any) -> Element:
     )
 
 
+def _records_text(forest: Forest | AdditiveForest) -> str:
+    if isinstance(forest, AdditiveForest):
+        return f"about {max(forest.n_records, 0):,.0f} (as released)"
+    return f"{_join_counts(forest.tree_counts.tolist())} (a tree, as released)"
+
+
+def _parameter_facts(model: Any) -> list[tuple[str, str]]:
+    """Return the parameters that tell how the model was fitted, in the order of the table of parameters."""
+    parameters = model.get_params(deep=False)
+    recorded = [name for name in RECORDED if name in parameters]
+    others = [name for name in parameters if name not in RECORDED and name not in NOT_SHOWN]
+    return [(name, str(parameters[name])) for name in recorded + others]
+
+
 def cite(model: Any) -> Element:
     """Return how to cite the method and the library."""
-    return _section(
+    if isinstance(model.forest_, AdditiveForest):
+        return section(
+            "cite",
+            "How to cite",
+            tag(
+                "p",
+                f"State the library and its version, diprime {__version__}, the estimator, {type(model).__name__}, the "
+                "guarantee at the head of this page, and what was waived.",
+            ),
+        )
+    return section(
         "cite",
         "How to cite",
         tag(
@@ -395,16 +434,6 @@ def cite(model: Any) -> Element:
             "one record, and what was waived. The method is that of:",
         ),
         tag("pre", CITATION),
-    )
-
-
-def _section(identifier: str, heading: str, *children: Child) -> Element:
-    return tag(
-        "section",
-        tag("h2", heading, id=f"{identifier}-heading"),
-        *children,
-        id=identifier,
-        aria_labelledby=f"{identifier}-heading",
     )
 
 

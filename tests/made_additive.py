@@ -1,0 +1,145 @@
+"""Made additive models: trees of one or two features with random values, for tests without training."""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from diprime import Categorical, Charge, Domain, Ledger, Numeric
+from diprime._util.threads import Threads
+from diprime.domain import MISSING, OTHER
+from diprime.model.additive import AdditiveForest, quantum_for
+from diprime.model.links import link_of
+from diprime.model.masks import threshold_mask
+from diprime.model.noise import ROUND_SUMS
+from diprime.model.trees import Structure
+from diprime.privacy.measures import PureEpsilon
+
+FEATURES = {
+    "age": Numeric(17, 90),
+    "size": Numeric(1, 1000, scale="log"),
+    "part": Numeric(edges=[0.5, 2]),
+    "kind": Categorical([f"kind {i}" for i in range(12)]),
+    "side": Categorical(["left", "right"]),
+}
+TARGETS = {
+    "two": Categorical(["no", "yes"]),
+    "three": Categorical(["c", "a", "b"]),
+    "number": Numeric(-1.1, 10.3),
+}
+DOMAINS = {name: Domain(FEATURES, target) for name, target in TARGETS.items()}
+
+
+def random_mask(rng, domain, feature):
+    """Return a split that the domain allows, at times a trivial one."""
+    n_codes = int(domain.n_codes[feature])
+    if not domain.is_categorical[feature]:
+        return threshold_mask(rng.integers(0, n_codes, 1), rng.integers(0, 2, 1) > 0)[0]
+    bits = np.zeros(256, dtype=np.uint8)
+    codes = [*range(n_codes), OTHER, MISSING]
+    bits[codes] = rng.integers(0, 2, len(codes))
+    return np.packbits(bits, bitorder="little")
+
+
+def random_structure(rng, domain, depth, *, oblivious=True):
+    """Return the splits of a tree on one or two features; the splits of a level are alike if it is oblivious."""
+    pair = rng.integers(0, domain.n_features, 2)
+    n_splits = 2**depth - 1
+    levels = np.repeat(np.arange(depth), 2 ** np.arange(depth)) if oblivious else np.arange(n_splits)
+    chosen = rng.choice(pair, n_splits)[levels].astype(np.int32)
+    drawn = {}
+    for level, feature in zip(levels.tolist(), chosen.tolist(), strict=True):
+        drawn.setdefault(level, random_mask(rng, domain, feature))
+    masks = np.array([drawn[level] for level in levels.tolist()], dtype=np.uint8)
+    return Structure(chosen[None], masks[None])
+
+
+def made_forest(seed, domain, n_trees=8, *, oblivious=True, scale=1.0, quantum=None):
+    """Return an additive forest with random trees of depth 1 to 4."""
+    rng = np.random.default_rng(seed)
+    n_scores = link_of(domain, 1.0).n_scores
+    rounds = []
+    for _ in range(n_trees):
+        depth = int(rng.integers(1, 5))
+        values = rng.normal(0, scale, (1, 2**depth, n_scores))
+        rounds.append(
+            (random_structure(rng, domain, depth, oblivious=oblivious), values, rng.normal(50, 30, (1, 2**depth)))
+        )
+    offset = rng.normal(0, scale, n_scores)
+    largest = sum(np.abs(values).max() for _, values, _ in rounds) + np.abs(offset).max() + 20
+    weights = made_weights(rng, domain)
+    return AdditiveForest.of_rounds(rounds, offset, quantum or quantum_for(largest), weights, domain)
+
+
+def made_rows(rng, n):
+    """Return rows of all features, some of their values missing, unlisted or out of range."""
+    rows = np.empty((n, 5), dtype=object)
+    rows[:, 0], rows[:, 1], rows[:, 2] = rng.uniform(0, 100, n), rng.lognormal(3, 2, n), rng.uniform(-1, 4, n)
+    rows[:, 3] = rng.choice([f"kind {i}" for i in range(14)], n)
+    rows[:, 4] = rng.choice(["left", "right", "elsewhere"], n)
+    rows[rng.random(rows.shape) < 0.1] = None
+    return rows
+
+
+def made_weights(rng, domain):
+    """Return noisy numbers of records of the codes that a domain has."""
+    weights = np.zeros((domain.n_features, 256))
+    for j, n_codes in enumerate(domain.n_codes):
+        codes = [*range(n_codes), *([OTHER] if domain.is_categorical[j] else []), MISSING]
+        weights[j, codes] = np.maximum(rng.normal(1000 / n_codes, 5, len(codes)), 0)
+    return weights
+
+
+def made_codes(rng, domain, n):
+    """Return codes that the domain has, missing and unlisted ones among them."""
+    codes = np.empty((n, domain.n_features), dtype=np.uint8)
+    for j, n_codes in enumerate(domain.n_codes):
+        possible = [*range(n_codes), *([OTHER] if domain.is_categorical[j] else []), MISSING]
+        codes[:, j] = rng.choice(possible, n)
+    return codes
+
+
+def made_ledger(epsilon=1):
+    """Return a ledger that has paid for the sums of rounds."""
+    ledger = Ledger(PureEpsilon(epsilon).epsilon, "strict")
+    ledger.pay(Charge(ROUND_SUMS, "discrete Gaussian", "L2 sensitivity 1", PureEpsilon(epsilon)))
+    return ledger
+
+
+class MadeModel(BaseEstimator):
+    """What a fitted boosted estimator has, without a fit."""
+
+    def __init__(self, epsilon=1, domain=None, random_state=None, method="boosting"):
+        self.epsilon = epsilon
+        self.domain = domain
+        self.random_state = random_state
+        self.method = method
+
+    def fit(self, X, y):
+        raise NotImplementedError
+
+    @property
+    def feature_importances_(self):
+        return self.forest_.importances(self.domain_.n_features)
+
+    def outputs(self, X):
+        """Return what the model predicts for rows."""
+        with Threads(1) as threads:
+            return self.forest_.predict(self.domain_.reader(X), threads)
+
+    def scores(self, X):
+        with Threads(1) as threads:
+            return self.forest_.scores(self.domain_.reader(X), threads)
+
+
+def as_model(forest, domain):
+    """Return a fitted model of an additive forest."""
+    model = MadeModel(domain=domain)
+    model.domain_, model.forest_, model.privacy_ = domain, forest, made_ledger()
+    if domain.task == "classification":
+        levels = list(domain.target.levels)
+        model.classes_ = np.array(sorted(levels))
+    return model
+
+
+def made_model(target, seed=0, n_trees=8, **settings):
+    """Return a fitted model with random trees."""
+    return as_model(made_forest(seed, DOMAINS[target], n_trees, **settings), DOMAINS[target])

@@ -1,0 +1,192 @@
+"""Model files of boosted models: what is saved comes back bit for bit, and whatever else a file holds is refused."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime import Ledger, load
+from diprime._util.threads import Threads
+from diprime.model.additive import AdditiveForest
+from diprime.model.files import ModelContent, ModelFileError, from_bytes, load_content, save_content, to_bytes
+from tests.encoded_rows import EncodedRows
+from tests.made_additive import DOMAINS, made_codes, made_forest, made_ledger
+
+TARGETS = sorted(DOMAINS)
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "format-3" / "boosting"
+ARRAYS = ("depths", "features", "masks", "values", "counts", "offset", "code_weights")
+DIGESTS = {
+    "number": "016ef4f99489ef68",
+    "three": "147b4520f67711e3",
+    "two": "016ef4f99489ef68",
+}
+PARAMETERS = {"epsilon": "1", "n_rounds": 8}
+
+
+def content_of(target, seed=0, **settings):
+    forest = made_forest(seed, DOMAINS[target], **settings)
+    return ModelContent(PARAMETERS, DOMAINS[target], False, True, made_ledger(), forest)
+
+
+def assert_same(a, b):
+    for name in ARRAYS:
+        first, second = getattr(a.forest, name), getattr(b.forest, name)
+        assert (first.dtype, first.shape, first.tobytes()) == (second.dtype, second.shape, second.tobytes()), name
+    assert a.forest.quantum == b.forest.quantum
+    assert a.forest.link == b.forest.link
+    assert (a.parameters, a.domain, a.domain_inferred, a.columns_named, a.ledger) == (
+        b.parameters, b.domain, b.domain_inferred, b.columns_named, b.ledger
+    )  # fmt: skip
+
+
+@given(seed=st.integers(0, 2**32 - 1), target=st.sampled_from(TARGETS), scale=st.sampled_from([1e-30, 1.0, 1e6]))
+@settings(deadline=None, max_examples=30)
+def test_a_boosted_model_comes_back_bit_for_bit(seed, target, scale):
+    content = content_of(target, seed, scale=scale)
+    back = from_bytes(to_bytes(content))
+    assert_same(content, back)
+    rows = EncodedRows(made_codes(np.random.default_rng(0), DOMAINS[target], 20))
+    with Threads(1) as threads:
+        assert np.array_equal(back.forest.predict(rows, threads), content.forest.predict(rows, threads))
+
+
+def test_merged_models_are_kept(tmp_path):
+    content = content_of("two")
+    forest = AdditiveForest.merge([content.forest, made_forest(1, DOMAINS["two"])])
+    merged = replace(content, forest=forest, ledger=Ledger.merge([made_ledger(1), made_ledger(2)]))
+    save_content(merged, tmp_path / "model.diprime")
+    assert_same(merged, load_content(tmp_path / "model.diprime"))
+
+
+def digest(forest):
+    return hashlib.sha256(b"".join(getattr(forest, name).tobytes() for name in ARRAYS)).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(("target", "expected"), DIGESTS.items())
+def test_files_of_this_format_stay_readable(target, expected):
+    content = load_content(FIXTURES / f"{target}.diprime")
+    assert digest(content.forest) == expected
+    assert (content.parameters, content.domain, content.ledger) == (PARAMETERS, DOMAINS[target], made_ledger())
+    assert_same(content, from_bytes(to_bytes(content)))
+
+
+def test_the_fixture_has_the_bytes_that_the_format_says():
+    """The body is taken apart here without the reader."""
+    data = (FIXTURES / "two.diprime").read_bytes()
+    length = int.from_bytes(data[8:16], "little")
+    header, body = json.loads(data[16 : 16 + length]), data[16 + length : -32]
+    assert (header["format"], header["model"], header["task"]) == (3, "boosting", "classification")
+    n_leaves = sum(2**depth for depth in header["depths"])
+    n_splits = n_leaves - len(header["depths"])
+    tail = np.frombuffer(body[n_splits * 36 + n_leaves * 16 :], dtype="<f8")
+    forest = load_content(FIXTURES / "two.diprime").forest
+    assert tail[0] == forest.offset[0]
+    assert np.array_equal(tail[1:].reshape(5, 256), forest.code_weights)
+    assert 2.0 ** header["quantum_exponent"] == forest.quantum
+
+
+def test_a_boosted_model_is_no_forest(tmp_path):
+    save_content(content_of("two"), tmp_path / "model.diprime")
+    with pytest.raises(ModelFileError, match="boosted model"):
+        load(tmp_path / "model.diprime")
+
+
+# Whatever else a file holds is one clear error -----------------------------------------------------------------------
+
+FILES = {target: to_bytes(content_of(target)) for target in TARGETS}
+
+
+def sealed(data):
+    return data + hashlib.sha256(data).digest()
+
+
+def read_header(data):
+    length = int.from_bytes(data[8:16], "little")
+    return json.loads(data[16 : 16 + length])
+
+
+def with_header(data, **entries):
+    length = int.from_bytes(data[8:16], "little")
+    header = {k: v for k, v in {**read_header(data), **entries}.items() if v is not None}
+    text = json.dumps(header).encode()
+    return sealed(data[:8] + len(text).to_bytes(8, "little") + text + data[16 + length : -32])
+
+
+def assert_sound_or_refused(data):
+    message = None
+    try:
+        content = from_bytes(data)
+    except ModelFileError as error:
+        message = str(error)
+    if message is not None:
+        assert "\n" not in message
+        return
+    rows = EncodedRows(np.random.default_rng(0).integers(0, 256, (20, content.domain.n_features)).astype(np.uint8))
+    with Threads(1) as threads:
+        assert np.isfinite(content.forest.predict(rows, threads)).all()
+    assert np.isfinite(content.forest.importances(content.domain.n_features)).all()
+
+
+@given(st.sampled_from(TARGETS), st.data())
+@settings(deadline=None, max_examples=200)
+def test_flipped_bytes_under_a_valid_checksum_do_no_harm(target, data):
+    content = bytearray(FILES[target][:-32])
+    body = 16 + int.from_bytes(content[8:16], "little")
+    start = data.draw(st.sampled_from([8, body]))
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(start, len(content) - 1))] = data.draw(st.integers(0, 255))
+    assert_sound_or_refused(sealed(bytes(content)))
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        ({"model": None}, "which kind of model"),
+        ({"model": "neural network"}, "which kind of model"),
+        ({"model": ["boosting"]}, "not a sound model"),
+        ({"model": "forest"}, "unknown entries"),
+        ({"model": "forest", "quantum_exponent": None}, "not as long"),
+        ({"quantum_exponent": None}, "quantum_exponent is missing"),
+        ({"quantum_exponent": 1.0}, "quantum_exponent is missing from its header, or of the wrong type"),
+        ({"quantum_exponent": True}, "quantum_exponent is missing from its header, or of the wrong type"),
+        ({"quantum_exponent": 10**9}, "too large or too small"),
+        ({"quantum_exponent": -(10**9)}, "too large or too small"),
+        ({"quantum_exponent": 0}, "multiple of the quantum"),
+        ({"quantum_exponent": -200}, "too large to be added up"),
+        ({"format": 2}, "unknown entries"),
+        ({"format": 2, "model": None, "quantum_exponent": None}, "not as long"),
+        ({"task": "regression"}, "task"),
+        ({"depths": [1]}, "not as long"),
+        ({"surprise": 1}, "unknown entries"),
+    ],
+)
+def test_what_is_wrong_in_the_header_is_said(entries, reason):
+    with pytest.raises(ModelFileError, match=reason):
+        from_bytes(with_header(FILES["two"], **entries))
+
+
+def test_a_ledger_that_did_not_pay_for_rounds_is_refused():
+    ledger = read_header(FILES["two"])["ledger"]
+    ledger["charges"][0]["kind"] = "leaf sums"
+    with pytest.raises(ModelFileError, match="does not say what the leaves cost"):
+        from_bytes(with_header(FILES["two"], ledger=ledger))
+
+
+def test_a_tree_on_three_features_is_refused():
+    content = content_of("two", n_trees=1)
+    forest = content.forest
+    three = replace(
+        forest,
+        depths=np.array([2]),
+        features=np.array([0, 1, 2], dtype=np.int32),
+        masks=np.packbits(np.arange(256) > np.array([[0], [0], [0]]), axis=1, bitorder="little"),
+        values=np.zeros((4, 1)),
+        counts=np.zeros(4),
+    )
+    with pytest.raises(ModelFileError, match="more than 2 features"):
+        from_bytes(to_bytes(replace(content, forest=three)))

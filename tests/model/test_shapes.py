@@ -1,0 +1,111 @@
+"""Shapes: the groups of an axis cover the feature, and their values are those of the rows in them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime import Categorical, Domain, Numeric
+from diprime.model.additive import AdditiveForest
+from diprime.model.effects import deviation
+from diprime.model.masks import threshold_mask
+from diprime.model.shapes import largest_effects, shape_of
+from diprime.model.trees import Structure
+from tests.made_additive import DOMAINS, as_model, made_model, made_rows
+
+
+def group_of(axis, feature, value):
+    """Return the group that a value is in, by edges and labels alone."""
+    if value is None:
+        return axis.labels.index("missing")
+    if isinstance(feature, Categorical):
+        return axis.labels.index(str(value)) if value in feature.levels else axis.labels.index("unlisted")
+    return min(max(int(np.searchsorted(axis.edges, value, side="right")) - 1, 0), axis.n_regular - 1)
+
+
+@given(seed=st.integers(0, 2**32 - 1), target=st.sampled_from(sorted(DOMAINS)))
+@settings(deadline=None, max_examples=30)
+def test_rows_have_the_values_of_their_groups(seed, target):
+    model = made_model(target, seed, 10)
+    rows = made_rows(np.random.default_rng(seed), 20)
+    codes, domain = model.domain_.encode(rows), model.domain_
+    for term in model.forest_.effects.terms:
+        shape = shape_of(model, term.features)
+        assert shape.values.shape[:-1] == tuple(len(axis.labels) for axis in shape.axes)
+        features = [domain.features[domain.names[j]] for j in term.features]
+        for row, expected in zip(rows, term.values(codes), strict=True):
+            values = (row[j] for j in term.features)
+            cell = tuple(group_of(*of_axis) for of_axis in zip(shape.axes, features, values, strict=True))
+            assert np.array_equal(shape.values[cell], expected)
+
+
+@pytest.mark.parametrize("name", DOMAINS["two"].names)
+def test_axes_have_ascending_positions_and_all_records(name):
+    model = made_model("two", 0, 30)
+    j = model.domain_.names.index(name)
+    (axis,) = shape_of(model, (j,)).axes
+    assert (np.diff(axis.positions) > 0).all()
+    assert len(axis.positions) == len(axis.labels) + 1 == len(axis.weights) + 1
+    assert axis.weights.sum() == pytest.approx(model.forest_.code_weights[j].sum())
+    assert axis.labels[-1] == "missing"
+
+
+def one_split(feature, threshold, target=DOMAINS["two"].target):
+    domain = Domain({"x": feature}, target)
+    mask = threshold_mask(np.array([threshold]), np.array([True]))
+    structure = Structure(np.zeros((1, 1), dtype=np.int32), mask[None])
+    rounds = [(structure, np.array([[[0.0], [1.0]]]), np.ones((1, 2)))]
+    weights = np.zeros((1, 256))
+    weights[0, : domain.n_codes[0]] = 2
+    weights[0, 255] = -5
+    return as_model(AdditiveForest.of_rounds(rounds, np.zeros(1), 2.0**-20, weights, domain), domain)
+
+
+def test_an_interval_ends_at_the_threshold():
+    (axis,) = shape_of(one_split(Numeric(0, 255), 9), (0,)).axes
+    assert axis.edges.tolist() == [0, 10, 255]
+    assert axis.labels == ["below 10", "from 10", "missing"]
+    assert axis.weights.tolist() == [20, 490, 0]
+    assert axis.positions.tolist() == pytest.approx([0, 10, 255, 255 * 1.06])
+    assert not axis.is_logarithmic
+
+
+@pytest.mark.parametrize(
+    ("feature", "edges"),
+    [
+        (Numeric(edges=[1, 2]), [0.5, 1, 2.5]),
+        (Numeric(edges=[1]), [0, 1, 2]),
+        (Numeric(-9, 9, edges=[1, 2]), [-9, 1, 9]),
+        (Numeric(5, 6, edges=[1, 2]), [0.5, 1, 6]),
+    ],
+)
+def test_given_edges_may_have_no_range(feature, edges):
+    assert shape_of(one_split(feature, 0), (0,)).axes[0].edges.tolist() == edges
+
+
+def test_log_scales_are_drawn_as_such():
+    axis = shape_of(one_split(Numeric(1, 1000, scale="log"), 9), (0,)).axes[0]
+    assert axis.is_logarithmic
+    assert axis.positions[-1] == pytest.approx(1000**1.06)
+    assert not shape_of(one_split(Numeric(0, 1000, scale="log"), 9), (0,)).axes[0].is_logarithmic
+
+
+def test_an_effect_that_the_model_does_not_have_is_zero():
+    model = made_model("three", 0, 1)
+    absent = next((a, b) for a in range(4) for b in range(a + 1, 5) if (a, b) not in largest_effects(model.forest_, 2))
+    shape = shape_of(model, absent)
+    assert not shape.values.any()
+    assert shape.values.shape[-1] == 3
+    assert shape.targets == ("a", "b", "c")
+
+
+def test_the_largest_effects_come_first():
+    forest = made_model("two", 0, 60).forest_
+    for n in (1, 2):
+        order = largest_effects(forest, n)
+        spread = {term.features: deviation(term, forest.code_weights) for term in forest.effects.terms}
+        assert [spread[features] for features in order] == sorted((spread[f] for f in order), reverse=True)
+        assert set(order) == {features for features in spread if len(features) == n}
+    assert largest_effects(replace(forest, values=forest.values * 0), 1) == []
