@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-NAMES = ("encoding", "sampling", "histogram", "scoring", "walking", "adding")
+NAMES = ("encoding", "sampling", "histogram", "scoring", "walking", "adding", "boosting")
 
 
 class _Matrix:
@@ -67,8 +67,9 @@ def _load(name: str) -> Any:
     return Interpreted(module) if str(module.__file__).endswith(".py") else module
 
 
-encoding, sampling, histogram, scoring, walking, adding = (_load(name) for name in NAMES)
-COMPILED = not any(isinstance(k, Interpreted) for k in (encoding, sampling, histogram, scoring, walking, adding))
+_kernels = [_load(name) for name in NAMES]
+encoding, sampling, histogram, scoring, walking, adding, boosting = _kernels
+COMPILED = not any(isinstance(kernel, Interpreted) for kernel in _kernels)
 
 if not COMPILED:
     warnings.warn(

@@ -1,0 +1,166 @@
+"""Rounds of boosting: scores of records move by the step of their cell, and gradients are summed in new cells.
+
+Scores are fixed-point integers, and a record's gradient is an integer vector that depends on its own scores and target
+only. So the sums do not depend on the order of the records, and no floating-point number is involved.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from diprime.kernels import _shim as cython
+
+
+def move(
+    columns: cython.const[cython.uchar][:, ::1],
+    features: cython.const[cython.int][::1],
+    cells_of_codes: cython.const[cython.uchar][:, ::1],
+    steps: cython.const[cython.int][:, ::1],
+    begin: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    cells: cython.uchar[::1],
+    scores: cython.int[:, ::1],
+) -> None:
+    """Add to the scores of the records from ``begin`` to ``end`` the steps of their cells, then set their new cells.
+
+    ``columns[j]`` has the codes of feature j. The new cell of a record is the sum of ``cells_of_codes[k]`` at its code
+    of ``features[k]``, for one or two features.
+    """
+    i: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    n_scores: cython.Py_ssize_t = scores.shape[1]
+    first: cython.Py_ssize_t = features[0]
+    second: cython.Py_ssize_t = features[features.shape[0] - 1]
+    with cython.nogil:
+        if n_scores == 1:
+            for i in range(begin, end):
+                scores[i, 0] += steps[cells[i], 0]
+        else:
+            for i in range(begin, end):
+                for k in range(n_scores):
+                    scores[i, k] += steps[cells[i], k]
+        if features.shape[0] == 1:
+            for i in range(begin, end):
+                cells[i] = cells_of_codes[0, columns[first, i]]
+        else:
+            for i in range(begin, end):
+                cells[i] = cells_of_codes[0, columns[first, i]] + cells_of_codes[1, columns[second, i]]
+
+
+def add_logistic(
+    scores: cython.const[cython.int][:, ::1],
+    targets: cython.const[cython.ushort][::1],
+    cells: cython.const[cython.uchar][::1],
+    table: cython.const[cython.short][:, ::1],
+    shift: cython.int,
+    unit: cython.int,
+    begin: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    sums: cython.longlong[:, ::1],
+) -> None:
+    """Add gradient and Hessian of the records from ``begin`` to ``end`` to the sums of their cells, for two classes.
+
+    Row ``(score >> shift) + len(table) / 2`` of the table, or the nearest there is, has the gradient of the second class
+    and the Hessian. The gradient of the first class is smaller by ``unit``.
+    """
+    i: cython.Py_ssize_t
+    row: cython.int
+    middle: cython.int = table.shape[0] // 2
+    last: cython.int = table.shape[0] - 1
+    with cython.nogil:
+        for i in range(begin, end):
+            row = (scores[i, 0] >> shift) + middle
+            row = min(max(row, 0), last)
+            sums[cells[i], 0] += table[row, 0] - unit * (1 - targets[i])
+            sums[cells[i], 1] += table[row, 1]
+
+
+def add_softmax(
+    scores: cython.const[cython.int][:, ::1],
+    targets: cython.const[cython.ushort][::1],
+    cells: cython.const[cython.uchar][::1],
+    table: cython.const[cython.int][::1],
+    shift: cython.int,
+    unit_bits: cython.int,
+    begin: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    shares: cython.longlong[::1],
+    sums: cython.longlong[:, ::1],
+) -> None:
+    """Add gradients and Hessians of the records from ``begin`` to ``end`` to the sums of their cells, for K classes.
+
+    ``table[d >> shift]`` is exp(-d), times ``table[0]`` <= 2^20, for the distance d of a score from the largest one;
+    beyond its end it is zero. A class has the share p of the unit, rounded down: together at most the unit. The
+    gradient is unit·[class] - p and the Hessian 2·p·(unit - p)/unit. A record whose vector is longer than √2 units
+    keeps its gradient alone, which never is: the shares of the other classes add up to at most unit - p of its own.
+    ``shares`` is scratch memory.
+    """
+    i: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    n: cython.Py_ssize_t = scores.shape[1]
+    own: cython.Py_ssize_t
+    cell: cython.Py_ssize_t
+    length: cython.Py_ssize_t = table.shape[0]
+    largest: cython.int
+    place: cython.longlong
+    total: cython.longlong
+    inverse: cython.longlong
+    gradient: cython.longlong
+    hessian: cython.longlong
+    norm: cython.longlong
+    one: cython.longlong = 1
+    unit: cython.longlong = one << unit_bits
+    with cython.nogil:
+        for i in range(begin, end):
+            largest = scores[i, 0]
+            for k in range(1, n):
+                largest = max(largest, scores[i, k])
+            total = 0
+            for k in range(n):
+                place = largest
+                place = (place - scores[i, k]) >> shift
+                shares[k] = table[place] if place < length else 0
+                total += shares[k]
+            inverse = (one << 42) // total
+            own = targets[i]
+            cell = cells[i]
+            norm = 0
+            for k in range(n):
+                shares[k] = (shares[k] * inverse) >> (42 - unit_bits)
+                gradient = (unit if k == own else 0) - shares[k]
+                hessian = (2 * shares[k] * (unit - shares[k])) >> unit_bits
+                norm += gradient * gradient + hessian * hessian
+                sums[cell, k] += gradient
+            if norm <= 2 * unit * unit:
+                for k in range(n):
+                    sums[cell, n + k] += (2 * shares[k] * (unit - shares[k])) >> unit_bits
+
+
+def add_residuals(
+    scores: cython.const[cython.int][:, ::1],
+    targets: cython.const[cython.ushort][::1],
+    cells: cython.const[cython.uchar][::1],
+    scale: cython.int,
+    clip: cython.int,
+    multiplier: cython.longlong,
+    weight: cython.int,
+    begin: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    sums: cython.longlong[:, ::1],
+) -> None:
+    """Add residual and weight of the records from ``begin`` to ``end`` to the sums of their cells, for numbers.
+
+    The residual scale·target - score is clamped to ±clip, multiplied by multiplier/2^32 and rounded.
+    """
+    i: cython.Py_ssize_t
+    residual: cython.longlong
+    half: cython.longlong = 1 << 31
+    limit: cython.longlong = clip
+    with cython.nogil:
+        for i in range(begin, end):
+            residual = targets[i]
+            residual = residual * scale - scores[i, 0]
+            residual = min(max(residual, -limit), limit)
+            sums[cells[i], 0] += (residual * multiplier + half) >> 32
+            sums[cells[i], 1] += weight
