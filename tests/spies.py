@@ -14,6 +14,7 @@ import diprime.baselines
 import diprime.estimators.forest  # noqa: F401 -- modules that were imported later would keep a stand-in for good
 from diprime.kernels import sampling
 from diprime.privacy.ledger import Charge, Ledger
+from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.mechanisms.laplace import discrete_laplace
 from diprime.privacy.mechanisms.selection import ABSENT_COST, Selection
 from diprime.privacy.mechanisms.subsets import subset_median
@@ -124,7 +125,7 @@ class SubsetPick:
 
 @dataclass(eq=False)
 class Noise:
-    """One call of ``discrete_laplace``.
+    """One call of ``discrete_laplace`` or ``rounded_gaussian``.
 
     Attributes
     ----------
@@ -133,7 +134,7 @@ class Noise:
     times : int
         How many of its releases were used.
     sensitivity : int
-        The L1 sensitivity that the noise is for.
+        The L1 sensitivity, or the squared L2 sensitivity, that the noise is for.
     values : array of shape (n, m)
         A copy of the true values.
     drawn : array of shape (n, m)
@@ -168,7 +169,8 @@ class Releases:
         self._watch_ledgers(monkeypatch)
         self._watch_selections(monkeypatch)
         self._watch_subsets(monkeypatch)
-        self._watch_noise(monkeypatch)
+        for mechanism in (discrete_laplace, rounded_gaussian):
+            self._watch_noise(monkeypatch, mechanism)
 
     def answer(self, event, draw):
         """Return what is released: what the mechanism draws, unless a subclass says otherwise."""
@@ -250,12 +252,12 @@ class Releases:
 
         replace_everywhere(monkeypatch, subset_median, watched)
 
-    def _watch_noise(self, monkeypatch):
+    def _watch_noise(self, monkeypatch, mechanism):
         def watched(values, receipt, sensitivity, streams, times=1):
             event = Noise(receipt.charge, times, sensitivity, values.copy())
-            return self._happened(event, lambda: discrete_laplace(values, receipt, sensitivity, streams, times))
+            return self._happened(event, lambda: mechanism(values, receipt, sensitivity, streams, times))
 
-        replace_everywhere(monkeypatch, discrete_laplace, watched)
+        replace_everywhere(monkeypatch, mechanism, watched)
 
 
 # Where the kernels that draw have their streams among their arguments.
@@ -264,6 +266,7 @@ _STREAMS_AT = {
     "draw_below": 0,
     "draw_trees": 0,
     "draw_laplace": 0,
+    "draw_gaussian": 0,
     "permute_and_flip": 2,
     "exponential": 3,
 }

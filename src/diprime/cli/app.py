@@ -184,7 +184,7 @@ def plan(
     unit = "ε or μ²" if ledger.total_delta else "ε"
     table = Table("release", "mechanism", unit, "share", title="How the budget is split")
     for charge in ledger.charges:
-        share = f"{ledger.share_of(charge):.1%}" if ledger.is_private else "–"
+        share = f"{ledger.share(charge):.1%}" if ledger.is_private else "–"
         table.add_row(charge.what, charge.mechanism, f"{float(charge.total):.4g}", share)
     stdout().print(table)
     print(f"\nRehearsal on made-up data, mean of {repeats}:")

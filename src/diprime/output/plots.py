@@ -110,7 +110,7 @@ def _bars(fits: list[Ledger]) -> dict[str, dict[str, float]]:
         for charge in fit.charges:
             measure = {"mu^2": "μ²"}.get(charge.measure.symbol, "ε")
             bar = bars.setdefault(f"{name}, {measure}" if in_shares else name, {})
-            width = fit.share_of(charge) if in_shares else float(charge.total)
+            width = fit.share(charge) if in_shares else float(charge.total)
             bar[charge.kind] = bar.get(charge.kind, 0.0) + width
     return bars
 

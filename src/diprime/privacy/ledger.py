@@ -329,7 +329,7 @@ class Ledger:
         """The delta of the guarantee: the ledger's, or 0 without Gaussian charges."""
         return self.delta if self.loss.mu_squared else Fraction(0)
 
-    def share_of(self, charge: Charge) -> float:
+    def share(self, charge: Charge) -> float:
         """Return the share of a charge in the sum of all charges of its measure, if that is finite; else 0."""
         total = sum((c.total for c in self.charges if type(c.measure) is type(charge.measure)), Fraction(0))
         return float(charge.total / total) if 0 < total < math.inf else 0.0

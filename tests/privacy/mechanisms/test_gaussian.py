@@ -20,6 +20,7 @@ from diprime.privacy.randomness import RandomSource
 from tests.exact_exp import exp_bounds
 from tests.goodness import fits
 from tests.paid import gaussian_receipt, receipt, rounded_gaussian
+from tests.spies import Draws, Releases
 
 DRAWS = 40_000
 GAUSSIAN = [
@@ -200,6 +201,27 @@ def test_noise_is_independent_from_value_to_value():
     signs = np.bincount(2 * (drawn[:, 0] > 0) + (drawn[:, 1] > 0), minlength=4)
     above = (1 - zero) / 2
     assert fits(signs, [(1 - above) ** 2, (1 - above) * above, above * (1 - above), above**2])
+
+
+@pytest.mark.parametrize("n_digits", [8, 1])
+def test_every_random_bit_is_used_once(monkeypatch, n_digits):
+    """Also where the kernel gives a draw back, to be made without limits."""
+    draws = Draws(monkeypatch)
+    streams, noise = RandomSource(4).streams(50), np.empty((50, 4), dtype=np.int64)
+    scale = gaussian._scale(Fraction(25, 36 << 60), 1)
+    for _ in range(2):
+        gaussian._draw(streams, *scale, noise, n_digits)
+    draws.assert_each_bit_is_used_once()
+    assert len(draws.spans) == 50
+
+
+def test_releases_are_seen_by_those_who_watch(monkeypatch):
+    releases = Releases(monkeypatch)
+    paid = gaussian_receipt("rounded Gaussian", calibrated_to=3)
+    released = gaussian.rounded_gaussian(np.array([[1, 2]]), paid, 3, RandomSource(0).streams(1))
+    (seen,) = releases.noise
+    assert (seen.charge, seen.times, seen.sensitivity) == (paid.charge, 1, 3)
+    np.testing.assert_array_equal(seen.drawn, released)
 
 
 def test_values_are_clamped_before_noise_and_releases_after_it(monkeypatch):
