@@ -148,6 +148,15 @@ def test_sums_of_magnitudes_may_reach_the_limit_but_not_exceed_it():
         replace(single, offset=np.array([MAX_QUANTA / 2 + 1])).check(DOMAINS["two"])
 
 
+def test_a_range_that_is_too_wide_for_the_quantum_is_refused():
+    domain = Domain({"a": Numeric(0, 1)}, Numeric(0, 2.0**20))
+    forest = made_forest(0, domain, 1, quantum=2.0**-28)
+    forest.check(domain)
+    finer = made_forest(0, domain, 1, quantum=2.0**-29)
+    with pytest.raises(ValueError, match="too large"):
+        finer.check(domain)
+
+
 # Merging -------------------------------------------------------------------------------------------------------------
 
 

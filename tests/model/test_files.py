@@ -273,6 +273,14 @@ def _frame(rows):
     return pytest.importorskip("pandas").DataFrame(rows, columns=["age", "sex"])
 
 
+def test_format_2_does_not_say_which_kind_of_model_it_holds():
+    header = {**read_header(FILES["regression"]), "format": 2}
+    with pytest.raises(ModelFileError, match="1 unknown entries"):
+        from_bytes(with_header(FILES["regression"], header))
+    header.pop("model")
+    assert isinstance(from_bytes(with_header(FILES["regression"], header)).forest, Forest)
+
+
 def test_a_newer_format_is_named():
     data = file_of_format_1({**HEADER_OF_FORMAT_1, "format": 7}, *BODY_OF_FORMAT_1)
     with pytest.raises(ModelFileError, match=r"has format 7, and this version of diprime.*install a newer one"):
