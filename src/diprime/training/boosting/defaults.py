@@ -1,0 +1,62 @@
+"""The numbers of boosting that were found by measurement, and rules that choose them from released counts."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from diprime.domain import Task
+
+N_ROUNDS = 400
+LEARNING_RATE = 0.25
+
+COUNTS_SHARE = Fraction(1, 50)
+GRID_SHARE = Fraction(1, 20)
+CLIP_SHARE = Fraction(1, 40)
+N_CLIPS = 6
+
+N_TARGET_BINS = 64  # of the histogram of a numeric target
+MAX_BINS = 64  # of a feature: about equally many records each
+CLIP_QUANTILE = 0.9  # of |residual|: those above are clamped
+
+EXPLORE = 0.3  # the share of draws of features that do not depend on earlier rounds
+PAIRS = 0.5  # the share of rounds that cut two features
+GAIN_MEMORY = 0.9
+
+RIDGE = 6.0
+RIDGE_PER_FEATURE = 160.0  # of numbers, where information is scarce
+FINE_PAIR_GAIN = 0.3 * 4096
+MIN_WEIGHT = 1.0  # added to a cell's number of records or Hessians, where there is no noise
+
+
+def information(n_rows: float, mu_squared: float) -> float:
+    """Return the number of records times μ, on which the ratio of signal to noise depends."""
+    return max(n_rows, 1.0) * math.sqrt(mu_squared)
+
+
+def cells_of_single(signal: float) -> int:
+    """Return into how many cells a round on one feature cuts it."""
+    return 16 if signal > 250 else 8 if signal > 80 else 4  # noqa: PLR2004 -- found by measurement, used once
+
+
+def cells_of_pair(signal: float) -> int:
+    """Return into how many cells a round on two features cuts each, unless their interaction stands out."""
+    return 4 if signal > 80 else 2  # noqa: PLR2004 -- found by measurement, used once
+
+
+def ridge(task: Task, signal: float, n_features: int, n_rounds: int, rate: float) -> float:
+    """Return the weight, in standard deviations of the noise of a gradient sum, that is added to every cell.
+
+    The noise of a step is then at most rate/ridge of the largest gradient. Where the records are few for their number
+    of features, what noise adds to the predictions over all rounds, (rate/ridge)²·rounds, must be small beside what can
+    be learnt about each feature.
+    """
+    if task == "classification":
+        return RIDGE
+    return max(RIDGE, rate * math.sqrt(n_rounds) * RIDGE_PER_FEATURE * n_features / signal)
+
+
+def weight_of_record(n_scores: int, task: Task) -> float:
+    """Return about how much a record weighs in the sums: one if it is counted, p·(1 - p) if its Hessian is added."""
+    n_classes = max(n_scores, 2)
+    return 1.0 if task == "regression" else 0.8 * (n_classes - 1) / n_classes**2
