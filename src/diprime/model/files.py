@@ -229,15 +229,17 @@ def _read_ledger(content: Any, leaf_charge: str) -> Ledger:
     while unread:
         part = unread.pop()
         unread += part.merged
-        if not part.merged and not any(_pays_for(leaf_charge, charge) for charge in part.charges):
+        charges = [charge for charge in part.charges if charge.kind == leaf_charge]
+        if not part.merged and not _say_what_leaves_cost(charges, leaf_charge):
             raise ValueError("it does not say what the leaves cost.")
     return ledger
 
 
-def _pays_for(leaf_charge: str, charge: Charge) -> bool:
-    if leaf_charge == LEAF_SUMS:  # the noise of a forest's leaves is computed from their epsilon
-        return charge.kind == LEAF_SUMS and isinstance(charge.measure, PureEpsilon) and charge.measure.epsilon > 0
-    return charge.kind == leaf_charge and charge.total > 0
+def _say_what_leaves_cost(charges: list[Charge], leaf_charge: str) -> bool:
+    if leaf_charge == LEAF_SUMS:  # the noise of a forest's leaves is computed from any of their epsilons
+        costs = [charge.epsilon if isinstance(charge.measure, PureEpsilon) else 0 for charge in charges]
+        return bool(costs) and all(cost > 0 for cost in costs)
+    return any(charge.total > 0 for charge in charges)
 
 
 def _read_format_2(header: dict[str, Any], body: memoryview) -> ModelContent:
