@@ -46,7 +46,7 @@ def test_a_short_fit_shows_nothing(capsys, monkeypatch):
 def test_the_bar_appears_after_a_delay_and_then_grows(capsys, monkeypatch):
     now = 0.0
     monkeypatch.setattr(diprime._util.progress.time, "monotonic", lambda: now)
-    progress = Progress(4, shown=True)
+    progress = Progress(4, "levels", shown=True)
     progress.advance()
     assert capsys.readouterr().err == ""
     now = 10.0

@@ -10,31 +10,34 @@ _DELAY_SECONDS = 0.5
 
 
 class Progress:
-    """Count finished levels of trees, and draw a bar if the fit takes longer than half a second.
+    """Count finished steps of a fit, and draw a bar if it takes longer than half a second.
 
-    The bar shows the number of levels, which is public, and never a number of rows.
+    The bar shows the number of levels or rounds, which is public, and never a number of rows.
 
     Parameters
     ----------
     total : int
-        The number of levels.
+        The number of steps.
+    unit : str
+        What the steps are: levels or rounds.
     shown : bool
         Whether to draw the bar.
     """
 
-    def __init__(self, total: int, *, shown: bool) -> None:
+    def __init__(self, total: int, unit: str, *, shown: bool) -> None:
         self._total = total
+        self._unit = unit
         self._shown = shown
         self._done = 0
         self._started = time.monotonic()
         self._drawn = False
 
     def advance(self) -> None:
-        """Count one finished level."""
+        """Count one finished step."""
         self._done += 1
         if self._shown and (self._drawn or time.monotonic() - self._started > _DELAY_SECONDS):
             self._drawn = True
             filled = _WIDTH * self._done // self._total
             bar = "#" * filled + "." * (_WIDTH - filled)
             end = "\n" if self._done == self._total else ""
-            print(f"\rGrowing trees [{bar}] {self._done}/{self._total} levels", end=end, file=sys.stderr, flush=True)
+            print(f"\rGrowing trees [{bar}] {self._done}/{self._total} {self._unit}", end=end, file=sys.stderr, flush=True)

@@ -3,6 +3,9 @@
 * :mod:`~diprime.engines.protocol`: what training asks of an engine.
 * :mod:`~diprime.engines.assignment`: which tree a record is in.
 * :mod:`~diprime.engines.local`: the rows are in this process, and its threads do the work.
+* :mod:`~diprime.engines.scores`: what boosting asks, of records that have scores.
+* :mod:`~diprime.engines.gradients`: what a record with a score adds to sums.
+* :mod:`~diprime.engines.local_scores`: the rows of boosting in this process.
 
 All engines give the same sums, so that a seeded fit gives the same model wherever its rows are.
 """

@@ -21,13 +21,14 @@ from diprime.domain import Domain, Task
 from diprime.domain.features import short
 from diprime.model.forest import Forest
 from diprime.privacy.ledger import Accounting
-from diprime.privacy.measures import Epsilon, epsilon_from_text, exact_epsilon, exact_text
+from diprime.privacy.measures import Epsilon, epsilon_from_text, exact_delta, exact_epsilon, exact_text
 from diprime.privacy.randomness import RandomSource
 from diprime.training import defaults
 from diprime.training.settings import Method
 
 MAX_ESTIMATORS = 65535  # trees are numbered in 16 bits
 MAX_BALANCE = 1000
+MAX_ROUNDS = 100_000
 ONE_FEATURE_METHODS = ("diprime", "random")
 
 MaxFeatures = int | float | Literal["auto", "sqrt", "log2"] | None
@@ -158,6 +159,13 @@ def _check_domain(value: Any) -> Domain | Literal["infer"]:
     return value
 
 
+def _check_delta(value: Any) -> Fraction:
+    delta = exact_delta(value)
+    if not delta:
+        raise ValueError(f"delta must be above 0, got {value!r}: Gaussian noise needs it; a forest does not.")
+    return delta
+
+
 def _check_max_features(value: Any) -> MaxFeatures:
     """Return a value that `count_features` understands."""
     if (
@@ -224,6 +232,10 @@ MAX_DEPTH = auto_integer_parameter("max_depth", low=1, high=Forest.MAX_DEPTH)
 MAX_FEATURES: Parameter[MaxFeatures, MaxFeatures] = Parameter("max_features", "auto", _check_max_features)
 SPLIT_SHARE = auto_number_parameter("split_share", low=0, high=1, includes_ends=False)
 BALANCE = auto_number_parameter("balance", low=0, high=MAX_BALANCE, includes_ends=True)
+DELTA: Parameter[float, Fraction] = Parameter("delta", 1e-6, _check_delta)
+N_ROUNDS = auto_integer_parameter("n_rounds", low=1, high=MAX_ROUNDS)
+LEARNING_RATE = auto_number_parameter("learning_rate", low=0, high=1, includes_ends=True)
+INTERACTIONS = choice_parameter("interactions", True, (True, False))
 PARTITION = choice_parameter("partition", True, (True, False))
 ACCOUNTING: Parameter[Accounting, Accounting] = choice_parameter("accounting", "strict", get_args(Accounting))
 # The number of threads suits one machine, not the model: the next one may have other cores.
@@ -233,7 +245,7 @@ RANDOM_STATE: Parameter[Any, RandomSource] = Parameter("random_state", None, Ran
 # A progress bar is for the person who watches the fit.
 VERBOSE: Parameter[int, bool] = Parameter("verbose", 0, bool, recorded=False)
 
-PARAMETERS: tuple[Parameter[Any, Any], ...] = (
+FOREST: tuple[Parameter[Any, Any], ...] = (
     EPSILON,
     DOMAIN,
     METHOD,
@@ -249,23 +261,38 @@ PARAMETERS: tuple[Parameter[Any, Any], ...] = (
     VERBOSE,
 )
 """The parameters of `DiPriMeClassifier` and `DiPriMeRegressor`, in the order of their constructor."""
-RECORDED: Mapping[str, Parameter[Any, Any]] = {
-    parameter.name: parameter for parameter in PARAMETERS if parameter.recorded
-}
-"""Those of them that model files hold and reports show, by name."""
+BOOSTING: tuple[Parameter[Any, Any], ...] = (
+    EPSILON,
+    DOMAIN,
+    DELTA,
+    N_ROUNDS,
+    LEARNING_RATE,
+    INTERACTIONS,
+    N_JOBS,
+    RANDOM_STATE,
+    VERBOSE,
+)
+"""The parameters of `DiPriMeBoostingClassifier` and `DiPriMeBoostingRegressor`, in the order of their constructor."""
+
+
+def recorded(parameters: Sequence[Parameter[Any, Any]]) -> Mapping[str, Parameter[Any, Any]]:
+    """Return the parameters that model files hold and reports show, by name."""
+    return {parameter.name: parameter for parameter in parameters if parameter.recorded}
 
 
 # -- model files ------------------------------------------------------------------------------------------------------
 
 
-def record_parameters(estimator: Any) -> dict[str, Any]:
+def record_parameters(estimator: Any, parameters: Sequence[Parameter[Any, Any]]) -> dict[str, Any]:
     """Return the recorded parameters of an estimator, which have been checked, as plain data for JSON."""
-    return {name: _plain(name, getattr(estimator, name)) for name in RECORDED}
+    return {name: _plain(name, getattr(estimator, name)) for name in recorded(parameters)}
 
 
 def _plain(name: str, value: Any) -> Any:
     if name == EPSILON.name:
         return exact_text(exact_epsilon(value))
+    if name == DELTA.name:
+        return exact_text(exact_delta(value))
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, np.bool_):
@@ -273,14 +300,16 @@ def _plain(name: str, value: Any) -> Any:
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
-def read_parameters(record: Mapping[str, Any]) -> dict[str, Any]:
+def read_parameters(record: Mapping[str, Any], parameters: Sequence[Parameter[Any, Any]]) -> dict[str, Any]:
     """Return the constructor's arguments for what `record_parameters` of this or an older version has written.
 
     Parameters
     ----------
     record : dict
         Plain data from a model file. A missing parameter gets its default: the file is older than the parameter.
-        Epsilon has always been there, and no default can stand for it.
+        Epsilon and delta have always been there, and no default can stand for them.
+    parameters : sequence of Parameter
+        The parameters of the estimator.
 
     Returns
     -------
@@ -292,12 +321,21 @@ def read_parameters(record: Mapping[str, Any]) -> dict[str, Any]:
     ValueError
         If a parameter is unknown. A newer version has written the file, and only that version knows what it means.
     """
-    unknown = sorted(record.keys() - RECORDED.keys())
+    known = recorded(parameters)
+    unknown = sorted(record.keys() - known.keys())
     if unknown:
         raise ValueError(f"diprime {__version__} does not know {short(unknown[0])}; a newer version may.")
-    if EPSILON.name not in record:
-        raise ValueError(f"{EPSILON.name} is missing.")
-    exact = epsilon_from_text(record[EPSILON.name], EPSILON.name)
-    as_float = float(exact)
-    epsilon = as_float if exact_epsilon(as_float) == exact else exact
-    return {name: record.get(name, parameter.default) for name, parameter in RECORDED.items()} | {"epsilon": epsilon}
+    arguments = {name: record.get(name, parameter.default) for name, parameter in known.items()}
+    for name, exact in ((EPSILON.name, exact_epsilon), (DELTA.name, exact_delta)):
+        if name in known:
+            if name not in record:
+                raise ValueError(f"{name} is missing.")
+            arguments[name] = _number_from_text(record[name], name, exact)
+    return arguments
+
+
+def _number_from_text(text: str, name: str, exact: Callable[[object], Epsilon]) -> Epsilon:
+    """Return the number that a text stands for: as a float if that is exact."""
+    number = epsilon_from_text(text, name)
+    as_float = float(number)
+    return as_float if exact(as_float) == number else number

@@ -58,7 +58,7 @@ def train(
     bagged = settings.method == "joint" and settings.epsilon == math.inf and not settings.partition
     assignment: TreeAssignment = BagAssignment() if bagged else settings.policy.assignment(trees.n_trees)
     grower = Grower(engine, splitter, domain, source, threads, split_window, margins[0])
-    progress = Progress(trees.depth * trees.n_rounds, shown=settings.verbose)
+    progress = Progress(trees.depth * trees.n_rounds, "levels", shown=settings.verbose)
     structures, sums = [], []
     for number in range(trees.n_rounds):
         if number == 0 or bagged:

@@ -12,7 +12,7 @@ import numpy as np
 
 from diprime._util.version import __version__
 from diprime.domain.features import bounds
-from diprime.estimators.parameters import RECORDED
+from diprime.estimators.parameters import BOOSTING, FOREST, recorded
 from diprime.model.additive import AdditiveForest
 from diprime.model.forest import Forest
 from diprime.model.tree_view import Tree, feature_text, read_tree, shortened
@@ -407,9 +407,10 @@ def _records_text(forest: Forest | AdditiveForest) -> str:
 def _parameter_facts(model: Any) -> list[tuple[str, str]]:
     """Return the parameters that tell how the model was fitted, in the order of the table of parameters."""
     parameters = model.get_params(deep=False)
-    recorded = [name for name in RECORDED if name in parameters]
-    others = [name for name in parameters if name not in RECORDED and name not in NOT_SHOWN]
-    return [(name, str(parameters[name])) for name in recorded + others]
+    table = recorded(BOOSTING if isinstance(model.forest_, AdditiveForest) else FOREST)
+    names = [name for name in table if name in parameters]
+    names += [name for name in parameters if name not in table and name not in NOT_SHOWN]  # of the paper's baselines
+    return [(name, str(parameters[name])) for name in names]
 
 
 def cite(model: Any) -> Element:

@@ -168,7 +168,7 @@ class _Booster:
         """Release all rounds, and before some of them the clip of residuals."""
         n_rounds = self._settings.n_rounds
         clips = {} if clip_receipt is None else clip_rounds(n_rounds)
-        progress = Progress(n_rounds, shown=self._settings.verbose)
+        progress = Progress(n_rounds, "rounds", shown=self._settings.verbose)
         rounds = []
         for number in range(n_rounds):
             for _ in range(clips.get(number, 0)):
