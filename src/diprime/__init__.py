@@ -2,6 +2,7 @@
 
 from diprime._util.version import __version__
 from diprime.domain import Categorical, Domain, Numeric
+from diprime.estimators.boosting import DiPriMeBoostingClassifier, DiPriMeBoostingRegressor
 from diprime.estimators.files import load
 from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
 from diprime.estimators.merging import merge
@@ -15,6 +16,8 @@ __all__ = [
     "AdditiveForest",
     "Categorical",
     "Charge",
+    "DiPriMeBoostingClassifier",
+    "DiPriMeBoostingRegressor",
     "DiPriMeClassifier",
     "DiPriMeRegressor",
     "Domain",

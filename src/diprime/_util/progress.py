@@ -40,4 +40,6 @@ class Progress:
             filled = _WIDTH * self._done // self._total
             bar = "#" * filled + "." * (_WIDTH - filled)
             end = "\n" if self._done == self._total else ""
-            print(f"\rGrowing trees [{bar}] {self._done}/{self._total} {self._unit}", end=end, file=sys.stderr, flush=True)
+            print(
+                f"\rGrowing trees [{bar}] {self._done}/{self._total} {self._unit}", end=end, file=sys.stderr, flush=True
+            )

@@ -146,7 +146,7 @@ def _exp_table() -> npt.NDArray[np.int32]:
     """Return exp(-d) on the grid of scores, as long as it is not zero."""
     width = 2 ** (_TABLE_SHIFT - SCORE_BITS)
     n = math.ceil(_EXP_BITS * math.log(2) / width)
-    return np.rint(2.0**_EXP_BITS * np.exp(-np.arange(n) * width)).astype(np.int32)
+    return np.asarray(np.rint(2.0**_EXP_BITS * np.exp(-np.arange(n) * width)).astype(np.int32))
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,10 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _plan(self, settings: Any, domain: Domain) -> Any:
         """Plan the releases, which must add up to epsilon. No row has been read, unless for a domain to infer."""
 
+    def _open_ledger(self, settings: Any) -> Ledger:
+        """Return the empty ledger of a fit."""
+        return Ledger(settings.epsilon, settings.accounting)
+
     @abstractmethod
     def _learn(
         self,
@@ -201,7 +205,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self, rows: Rows, target: npt.NDArray[np.int32], domain: Domain, settings: Any, plan: Any, *, stacklevel: int
     ) -> None:
         """Fit to encoded records. Every release of the library passes through here."""
-        ledger = Ledger(settings.epsilon, settings.accounting)
+        ledger = self._open_ledger(settings)
         if self.domain is not domain:
             ledger.waive("the domain was inferred from the data, so it tells ranges and levels of single records.")
         if self.random_state is not None:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 
+from diprime.domain import Task
+from diprime.estimators.boosting import DiPriMeBoostingClassifier, DiPriMeBoostingRegressor
 from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
 from diprime.estimators.parameters import read_parameters
+from diprime.estimators.trees import PrivateTrees
+from diprime.model.additive import AdditiveForest
 from diprime.model.files import ModelFileError, load_content
 from diprime.model.forest import Forest
 
+_ESTIMATORS: dict[tuple[type, Task], type[PrivateTrees]] = {
+    (Forest, "classification"): DiPriMeClassifier,
+    (Forest, "regression"): DiPriMeRegressor,
+    (AdditiveForest, "classification"): DiPriMeBoostingClassifier,
+    (AdditiveForest, "regression"): DiPriMeBoostingRegressor,
+}
 
-def load(path: str | os.PathLike[str]) -> DiPriMeClassifier | DiPriMeRegressor:
+
+def load(path: str | os.PathLike[str]) -> Any:
     """Load a fitted model from a file written by its `save` method.
 
     Loading never runs code from the file, whatever it contains. A file that is incomplete, damaged or inconsistent
@@ -25,7 +37,7 @@ def load(path: str | os.PathLike[str]) -> DiPriMeClassifier | DiPriMeRegressor:
 
     Returns
     -------
-    model : DiPriMeClassifier or DiPriMeRegressor
+    model : DiPriMeClassifier, DiPriMeRegressor, DiPriMeBoostingClassifier or DiPriMeBoostingRegressor
         The fitted model. Its predictions equal those of the saved model bit for bit.
 
     Examples
@@ -42,12 +54,11 @@ def load(path: str | os.PathLike[str]) -> DiPriMeClassifier | DiPriMeRegressor:
     True
     """
     content = load_content(path)
-    if not isinstance(content.forest, Forest):
-        raise ModelFileError(f"{path} is a boosted model, which this version of diprime cannot load.")
-    estimator = DiPriMeClassifier if content.domain.task == "classification" else DiPriMeRegressor
+    estimator = _ESTIMATORS[type(content.forest), content.domain.task]
     try:
         model = estimator(
-            domain="infer" if content.domain_inferred else content.domain, **read_parameters(content.parameters)
+            domain="infer" if content.domain_inferred else content.domain,
+            **read_parameters(content.parameters, estimator._parameters),
         )
         model._check_settings(content.domain.n_features)
     except (ValueError, TypeError, OverflowError) as error:

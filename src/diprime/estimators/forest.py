@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-import os
 from abc import abstractmethod
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.engines.local import LocalEngine
-from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator, sorted_classes
+from diprime.estimators.base import sorted_classes
 from diprime.estimators.parameters import (
     ACCOUNTING,
     BALANCE,
     DOMAIN,
     EPSILON,
+    FOREST,
     MAX_DEPTH,
     MAX_FEATURES,
     METHOD,
@@ -32,9 +30,8 @@ from diprime.estimators.parameters import (
     SPLIT_SHARE,
     VERBOSE,
     count_features,
-    record_parameters,
 )
-from diprime.model.files import ModelContent, save_content
+from diprime.estimators.trees import PrivateTrees, TreeClassifierMixin, TreeRegressorMixin
 from diprime.model.forest import Forest
 from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.ledger import Accounting, Ledger
@@ -46,10 +43,11 @@ from diprime.training.settings import Method, Settings
 from diprime.training.train import train
 
 
-class _DiPriMe(PrivateEstimator):
+class _DiPriMe(PrivateTrees):
     """The base class of the two forests, which differ in the target only."""
 
     forest_: Forest
+    _parameters = FOREST
 
     def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
         self,
@@ -129,69 +127,8 @@ class _DiPriMe(PrivateEstimator):
     def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
         """Return what the leaves predict, given the means of their encoded targets."""
 
-    # -- use -----------------------------------------------------------------------------------------------------------
 
-    def apply(self, X: Any) -> npt.NDArray[np.int32]:
-        """Return the leaf that each row reaches in each tree.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, n_features)
-            The rows.
-
-        Returns
-        -------
-        leaves : ndarray of shape (n, n_trees)
-            The index of the leaf, counted from the left of its tree.
-        """
-        rows = self._reader(X)
-        with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            return self.forest_.apply(rows, threads)
-
-    def _predict_outputs(self, X: Any) -> npt.NDArray[np.float64]:
-        rows = self._reader(X)
-        with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            return self.forest_.predict(rows, threads)
-
-    @property
-    def feature_importances_(self) -> npt.NDArray[np.float64]:
-        """The importance of each feature: how much its splits spread the predictions, as a share of one.
-
-        It is computed from the released trees, so it costs no privacy.
-        """
-        check_is_fitted(self)
-        return self.forest_.importances(self.domain_.n_features)
-
-    # -- files ---------------------------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the fitted model to a file that `diprime.load` reads on any machine, without running code.
-
-        The file holds the released trees, the domain, the ledger and the parameters of the constructor. It does not
-        hold ``random_state``, with which the noise could be subtracted, nor ``n_jobs`` and ``verbose``, which belong to
-        one machine. The file is written completely or not at all.
-
-        Parameters
-        ----------
-        path : str or path
-            The file. An existing file is replaced.
-        """
-        save_content(self._to_content(), path)
-
-    def _to_content(self) -> ModelContent:
-        check_is_fitted(self)
-        self._check_settings(self.domain_.n_features)  # they may have been changed since the fit
-        return ModelContent(
-            record_parameters(self),
-            self.domain_,
-            isinstance(self.domain, str),
-            hasattr(self, "feature_names_in_"),
-            self.privacy_,
-            self.forest_,
-        )
-
-
-class DiPriMeClassifier(PrivateClassifierMixin, _DiPriMe):
+class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
     """A differentially private forest for classification.
 
     Parameters
@@ -271,8 +208,6 @@ class DiPriMeClassifier(PrivateClassifierMixin, _DiPriMe):
     Fraction(1, 1)
     """
 
-    _task = "classification"
-
     def fit(self, X: Any, y: Any, **refused: Any) -> DiPriMeClassifier:
         """Fit a forest to records and their classes.
 
@@ -299,41 +234,8 @@ class DiPriMeClassifier(PrivateClassifierMixin, _DiPriMe):
     def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
         return means[..., sorted_classes(domain)[0]]
 
-    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Predict the probability of each class, in the order of ``classes_``.
 
-        Parameters
-        ----------
-        X : array or data frame of shape (n, n_features)
-            The rows.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n, n_classes)
-            The probabilities, which sum to one in each row.
-        """
-        means = self._predict_outputs(X)
-        return np.minimum(means, 1.0, out=means)  # the weights of the trees sum to one up to rounding
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Predict the most probable class of each row.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, n_features)
-            The rows.
-
-        Returns
-        -------
-        classes : ndarray of shape (n,)
-            The predicted classes.
-        """
-        rows = self._reader(X)
-        with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            return np.asarray(self.classes_[self.forest_.decide(rows, threads)])
-
-
-class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
+class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
     """A differentially private forest for regression.
 
     Parameters
@@ -408,8 +310,6 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
     np.True_
     """
 
-    _task = "regression"
-
     def fit(self, X: Any, y: Any, **refused: Any) -> DiPriMeRegressor:
         """Fit a forest to records and their targets.
 
@@ -438,21 +338,3 @@ class DiPriMeRegressor(RegressorMixin, _DiPriMe):  # type: ignore[misc]
         low, high = domain.output_range
         shares = leaves.low * means[..., :1] + leaves.high * means[..., 1:]
         return np.asarray(low * (1 - shares) + high * shares)
-
-    def predict(self, X: Any) -> npt.NDArray[np.float64]:
-        """Predict the target of each row.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, n_features)
-            The rows.
-
-        Returns
-        -------
-        targets : ndarray of shape (n,)
-            The predicted targets, within the range of the domain.
-        """
-        means = self._predict_outputs(X)[:, 0]
-        return np.clip(
-            means, *self.domain_.output_range, out=means
-        )  # the weights of the trees sum to one up to rounding

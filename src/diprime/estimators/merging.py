@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
+from diprime.estimators.trees import PrivateTrees
 from diprime.privacy.ledger import Ledger
 
 
@@ -38,18 +38,19 @@ def merge(models: Sequence[Any]) -> Any:
     >>> merged.privacy_.total
     Fraction(2, 1)
     """
-    estimators = (DiPriMeClassifier, DiPriMeRegressor)
-    if isinstance(models, estimators):
+    if isinstance(models, PrivateTrees):
         raise TypeError("models is a single model; give a list, merge([north, south]).")
     models = list(models)
     if not models:
         raise ValueError("There is nothing to merge: give at least one fitted model.")
     for model in models:
-        if not isinstance(model, estimators):
+        if not isinstance(model, PrivateTrees):
             raise TypeError(f"Only DiPriMe estimators can be merged, got {type(model).__name__}.")
         check_is_fitted(model)
         if type(model) is not type(models[0]):
-            raise ValueError("A classifier and a regressor cannot be merged.")
+            raise ValueError(
+                f"{type(models[0]).__name__} and {type(model).__name__} cannot be merged: fit all models alike."
+            )
         if model.domain_ != models[0].domain_:
             raise ValueError("Models of different domains cannot be merged: fit both with the same Domain.")
     first = max(models, key=lambda model: model.privacy_.total)

@@ -61,8 +61,8 @@ def add_logistic(
 ) -> None:
     """Add gradient and Hessian of the records from ``begin`` to ``end`` to the sums of their cells, for two classes.
 
-    Row ``(score >> shift) + len(table) / 2`` of the table, or the nearest there is, has the gradient of the second class
-    and the Hessian. The gradient of the first class is smaller by ``unit``.
+    Row ``(score >> shift) + len(table) / 2`` of the table, or the nearest there is, has the gradient of the second
+    class and the Hessian. The gradient of the first class is smaller by ``unit``.
     """
     i: cython.Py_ssize_t
     row: cython.int

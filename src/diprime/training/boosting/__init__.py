@@ -7,5 +7,5 @@
 * :mod:`~diprime.training.boosting.cells`: the cells of a round, and the tree that they are.
 * :mod:`~diprime.training.boosting.clipping`: which residuals count in full.
 * :mod:`~diprime.training.boosting.steps`: from released sums to steps.
-* :mod:`~diprime.training.boosting.defaults`: what ``"auto"`` means, and all other numbers that were found by measurement.
+* :mod:`~diprime.training.boosting.defaults`: what ``"auto"`` means, and other numbers found by measurement.
 """

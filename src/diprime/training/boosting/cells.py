@@ -69,7 +69,7 @@ class Cut:
         return 1 << self.depth
 
     def masks(self, level: int) -> npt.NDArray[np.uint8]:
-        """Return the masks of the nodes of a level of the tree over the cells: the upper half of a node's goes right."""
+        """Return the masks of the nodes of a level of the tree over the cells: upper halves go right."""
         width = self.n_cells >> level
         middles = np.arange(width // 2, self.n_cells, width)
         return np.packbits(self.cells >= middles[:, None], axis=1, bitorder="little")
@@ -100,5 +100,3 @@ def cell_tree(cuts: Sequence[Cut]) -> Structure:
             masks.append(of_level)
         repeat *= cut.n_cells
     return Structure(np.concatenate(features)[None], np.concatenate(masks)[None].reshape(1, -1, MASK_BYTES))
-
-

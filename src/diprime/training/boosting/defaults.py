@@ -8,7 +8,8 @@ from fractions import Fraction
 from diprime.domain import Task
 
 N_ROUNDS = 400
-LEARNING_RATE = 0.25
+TOTAL_RATE = 100.0  # of all rounds together: the result hardly depends on their number
+MAX_LEARNING_RATE = 0.5
 
 COUNTS_SHARE = Fraction(1, 50)
 GRID_SHARE = Fraction(1, 20)
@@ -27,6 +28,11 @@ RIDGE = 6.0
 RIDGE_PER_FEATURE = 160.0  # of numbers, where information is scarce
 FINE_PAIR_GAIN = 0.3 * 4096
 MIN_WEIGHT = 1.0  # added to a cell's number of records or Hessians, where there is no noise
+
+
+def learning_rate(n_rounds: int) -> float:
+    """Return the part of a Newton step that a round goes."""
+    return min(MAX_LEARNING_RATE, TOTAL_RATE / n_rounds)
 
 
 def information(n_rows: float, mu_squared: float) -> float:

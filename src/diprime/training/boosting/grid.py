@@ -82,7 +82,7 @@ class Grid:
 
     @property
     def n_orders(self) -> int:
-        """By how many outputs categories can be ordered: by each of several classes, or by the second of two outputs."""
+        """By how many outputs categories can be ordered: each of several classes, or the second of two outputs."""
         return self._n_outputs if self._n_outputs > 2 else 1  # noqa: PLR2004 -- as the docstring says
 
     def is_categorical(self, feature: int) -> bool:

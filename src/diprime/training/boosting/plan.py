@@ -21,6 +21,15 @@ from diprime.training.boosting import defaults
 from diprime.training.boosting.settings import BoostingSettings
 
 
+def noise_of(charge: Charge) -> float:
+    """Return the standard deviation of the noise of a charge's releases."""
+    assert isinstance(charge.measure, GaussianDP)
+    assert charge.calibrated_to is not None
+    if charge.measure.mu_squared == math.inf:
+        return 0.0
+    return float(gaussian_sigma(Fraction(charge.measure.mu_squared), charge.calibrated_to))
+
+
 @dataclass(frozen=True)
 class BoostingPlan:
     """The charges of a boosted fit.
@@ -49,10 +58,8 @@ class BoostingPlan:
         planned = sum((charge.total for charge in self.charges), Fraction(0))
         if planned != self.mu_squared:
             raise AssertionError(f"The plan adds up to {planned}, not to {self.mu_squared}.")
-        if self.mu_squared != math.inf:  # a budget so small that its noise cannot be drawn is refused here
-            for charge in self.charges:
-                assert isinstance(charge.measure, GaussianDP) and charge.calibrated_to is not None
-                gaussian_sigma(Fraction(charge.measure.mu_squared), charge.calibrated_to)
+        for charge in self.charges:
+            noise_of(charge)  # a budget so small that its noise cannot be drawn is refused before a row is read
 
     @property
     def charges(self) -> list[Charge]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,16 +14,15 @@ from diprime.domain import Domain
 from diprime.engines.gradients import RANGE_BITS, SCORE_BITS, UNIT, Gradients, ResidualGradients, gradients_of
 from diprime.engines.scores import ScoreEngine
 from diprime.model.trees import Structure
-from diprime.privacy.ledger import Charge, Ledger, Receipt
-from diprime.privacy.measures import GaussianDP
-from diprime.privacy.mechanisms.gaussian import gaussian_sigma, rounded_gaussian
+from diprime.privacy.ledger import Ledger, Receipt
+from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.randomness import RandomSource
 from diprime.training.boosting import defaults
 from diprime.training.boosting.cells import Cut, cell_grid, cell_tree
 from diprime.training.boosting.choice import FeatureChoice
 from diprime.training.boosting.clipping import clip_rounds, release_clip
 from diprime.training.boosting.grid import CodeSums, Grid, release_code_sums
-from diprime.training.boosting.plan import BoostingPlan
+from diprime.training.boosting.plan import BoostingPlan, noise_of
 from diprime.training.boosting.settings import BoostingSettings
 from diprime.training.boosting.steps import RoundSums, integer_steps
 
@@ -76,14 +73,6 @@ class Boosted:
     score_unit: int
 
 
-def noise_of(charge: Charge) -> float:
-    """Return the standard deviation of the noise of a charge's releases."""
-    assert isinstance(charge.measure, GaussianDP) and charge.calibrated_to is not None
-    if charge.measure.mu_squared == math.inf:
-        return 0.0
-    return float(gaussian_sigma(Fraction(charge.measure.mu_squared), charge.calibrated_to))
-
-
 def train_boosting(
     engine: ScoreEngine,
     domain: Domain,
@@ -111,9 +100,7 @@ def train_boosting(
 _Counts = Callable[[], npt.NDArray[np.int64]]
 
 
-def _class_start(
-    target_counts: _Counts, receipt: Receipt, source: RandomSource
-) -> tuple[npt.NDArray[np.int32], float]:
+def _class_start(target_counts: _Counts, receipt: Receipt, source: RandomSource) -> tuple[npt.NDArray[np.int32], float]:
     """Release the counts of classes; return the scores that predict their shares, and the number of records."""
     released = rounded_gaussian(target_counts()[None, :], receipt, 1, source.streams(1))[0]
     logs = np.log(np.maximum(released, 1))

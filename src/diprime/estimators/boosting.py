@@ -1,0 +1,355 @@
+"""The two boosting estimators: differentially private additive models for classification and for regression."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime._util.threads import Threads
+from diprime.domain import Domain
+from diprime.domain.encoding import Rows
+from diprime.engines.local_scores import LocalScoreEngine
+from diprime.estimators.base import sorted_classes
+from diprime.estimators.parameters import (
+    BOOSTING,
+    DELTA,
+    DOMAIN,
+    EPSILON,
+    INTERACTIONS,
+    LEARNING_RATE,
+    N_JOBS,
+    N_ROUNDS,
+    RANDOM_STATE,
+    VERBOSE,
+)
+from diprime.estimators.trees import PrivateTrees, TreeClassifierMixin, TreeRegressorMixin
+from diprime.model.additive import AdditiveForest, quantum_for
+from diprime.model.explanation import Explanation, explain, targets_of
+from diprime.privacy.ledger import Ledger
+from diprime.privacy.randomness import RandomSource
+from diprime.training.boosting import defaults
+from diprime.training.boosting.plan import BoostingPlan
+from diprime.training.boosting.settings import BoostingSettings
+from diprime.training.boosting.train import Boosted, train_boosting
+
+Floats = npt.NDArray[np.float64]
+
+
+class _Boosting(PrivateTrees):
+    """The base class of the two boosting estimators, which differ in the target only."""
+
+    forest_: AdditiveForest
+    _parameters = BOOSTING
+
+    def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
+        self,
+        epsilon: float = EPSILON.default,
+        domain: Domain | Literal["infer"] | None = DOMAIN.default,
+        *,
+        delta: float = DELTA.default,
+        n_rounds: int | Literal["auto"] = N_ROUNDS.default,
+        learning_rate: float | Literal["auto"] = LEARNING_RATE.default,
+        interactions: bool = INTERACTIONS.default,
+        n_jobs: int | None = N_JOBS.default,
+        random_state: Any = RANDOM_STATE.default,
+        verbose: int = VERBOSE.default,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.delta = delta
+        self.n_rounds = n_rounds
+        self.learning_rate = learning_rate
+        self.interactions = interactions
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- fit -----------------------------------------------------------------------------------------------------------
+
+    def _check_settings(self, n_features: int) -> BoostingSettings:
+        n_rounds = N_ROUNDS.check(self.n_rounds) or defaults.N_ROUNDS
+        rate = LEARNING_RATE.check(self.learning_rate)
+        return BoostingSettings(
+            epsilon=EPSILON.check(self.epsilon),
+            delta=DELTA.check(self.delta),
+            n_rounds=n_rounds,
+            learning_rate=defaults.learning_rate(n_rounds) if rate is None else float(rate),
+            interactions=INTERACTIONS.check(self.interactions),
+            verbose=VERBOSE.check(self.verbose),
+        )
+
+    def _plan(self, settings: BoostingSettings, domain: Domain) -> BoostingPlan:
+        return BoostingPlan.make(settings, domain)
+
+    def _open_ledger(self, settings: BoostingSettings) -> Ledger:
+        return Ledger(settings.epsilon, settings.accounting, delta=settings.delta)
+
+    def _learn(
+        self,
+        rows: Rows,
+        target: npt.NDArray[np.int32],
+        domain: Domain,
+        settings: BoostingSettings,
+        plan: BoostingPlan,
+        ledger: Ledger,
+        source: RandomSource,
+    ) -> AdditiveForest:
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
+            engine = LocalScoreEngine(rows, target, domain.layout, threads)
+            boosted = train_boosting(engine, domain, settings, plan, ledger, source)
+        scale, base = self._units(boosted, domain)
+        rounds = [
+            (r.structure, self._in_order(r.steps.astype(np.float64) * scale, domain)[None], r.weights[None])
+            for r in boosted.rounds
+        ]
+        offset = base + self._in_order(boosted.offset.astype(np.float64) * scale, domain)
+        magnitude = np.abs(offset).max() + sum(np.abs(values).max() for _, values, _ in rounds)
+        quantum = quantum_for(max(float(magnitude), *map(abs, domain.output_range)))
+        return AdditiveForest.of_rounds(rounds, offset, quantum, boosted.code_sums.counts, domain)
+
+    @abstractmethod
+    def _units(self, boosted: Boosted, domain: Domain) -> tuple[float, float]:
+        """Return what one unit of a released score is in the model, and what is added to all scores."""
+
+    @abstractmethod
+    def _in_order(self, scores: Floats, domain: Domain) -> Floats:
+        """Return scores in the order of ``classes_``."""
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def explain(self, X: Any) -> Explanation:
+        """Tell what each function of one or two features adds to the predictions of rows.
+
+        The contributions and the offset add up exactly to the scores: to log-odds for two classes, to a score for each
+        of several classes, and to the prediction itself for numbers.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        explanation : Explanation
+            What each function adds. It is computed from the released model, so it costs no privacy.
+        """
+        rows = self._reader(X)
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
+            return explain(self.forest_, self.domain_, rows, threads, targets_of(self))
+
+
+class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
+    """Differentially private boosting for classification: a sum of functions of one or two features.
+
+    Every round cuts one or two features into a few cells at private quantiles, releases the sum of the gradients in
+    each cell with Gaussian noise, and moves the scores of all records by a small step. The model is a generalised
+    additive model with interactions, which can be looked at: see `explain` and `diprime.plots.plot_shape`.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The privacy budget of the whole fit: (epsilon, delta)-differential privacy for adding or removing one record.
+        ``float("inf")`` fits the non-private counterpart.
+    domain : Domain or "infer"
+        What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
+        because that is not private.
+    delta : float, default=1e-6
+        The other part of the budget, which should be far below one over the number of records.
+    n_rounds : int or "auto", default="auto"
+        The number of rounds. ``"auto"`` is 400.
+    learning_rate : float or "auto", default="auto"
+        The part of a Newton step that a round goes. ``"auto"`` is 100 over the number of rounds, at most a half.
+    interactions : bool, default=True
+        Whether half of the rounds cut two features at once. If False, the model is a sum of functions of single
+        features.
+    n_jobs : int or None, default=None
+        The number of threads. ``None`` means one for each core. The model does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        A seed makes the fit reproducible, and therefore not private. ``None`` draws random bits from the operating
+        system.
+    verbose : int, default=0
+        Whether to show a progress bar during long fits.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes of the domain, sorted if they can be compared.
+    domain_ : Domain
+        The domain of the fit.
+    privacy_ : Ledger
+        The ledger: μ² of each charge, their sum, the epsilon and delta that follow, and what was waived.
+    forest_ : AdditiveForest
+        The released trees, one for each round.
+    feature_importances_ : ndarray of shape (n_features,)
+        The importance of each feature of the domain: how much its functions spread the scores. It is computed from the
+        released model only.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        The names of the features in the order of the domain, which may differ from that of the data frame. Defined
+        only if the fit saw a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from diprime import Categorical, DiPriMeBoostingClassifier, Domain, Numeric
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, size=(2000, 2))
+    >>> y = np.where(X[:, 0] > 5, "yes", "no")
+    >>> domain = Domain({"a": Numeric(0, 10), "b": Numeric(0, 10)}, target=Categorical(["no", "yes"]))
+    >>> model = DiPriMeBoostingClassifier(epsilon=2.0, domain=domain, delta=1e-6).fit(X, y)
+    >>> model.predict([[1.0, 1.0], [9.0, 1.0]])
+    array(['no', 'yes'], dtype='<U3')
+    >>> model.privacy_.total, model.privacy_.delta
+    (Fraction(2, 1), Fraction(1, 1000000))
+    >>> explanation = model.explain([[9.0, 1.0]])
+    >>> (explanation.offset + explanation.contributions.sum(axis=1) == explanation.scores).all()
+    np.True_
+    """
+
+    def fit(self, X: Any, y: Any, **refused: Any) -> DiPriMeBoostingClassifier:
+        """Fit a boosted model to records and their classes.
+
+        Rows whose class is missing or not in the domain are left out without a warning, which would reveal them.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The records.
+        y : array or column of shape (n,)
+            Their classes.
+        **refused : dict
+            ``sample_weight`` is refused, because the guarantee is for records that count once. It is not a named
+            parameter, so scikit-learn does not pass it.
+
+        Returns
+        -------
+        self : DiPriMeBoostingClassifier
+            The fitted estimator.
+        """
+        self._fit(X, y, refused)
+        return self
+
+    def _units(self, boosted: Boosted, domain: Domain) -> tuple[float, float]:
+        return 1 / boosted.score_unit, 0.0
+
+    def _in_order(self, scores: Floats, domain: Domain) -> Floats:
+        order = sorted_classes(domain)[0]
+        if scores.shape[-1] == 1 < len(order):  # the log-odds of the second class
+            return scores if order[1] == 1 else -scores
+        return np.asarray(scores[..., order])
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the scores of each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,) or (n, n_classes)
+            The log-odds of the second of two classes, or a score for each class, in the order of ``classes_``.
+        """
+        rows = self._reader(X)
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
+            scores = self.forest_.scores(rows, threads)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
+    """Differentially private boosting for regression: a sum of functions of one or two features.
+
+    Every round cuts one or two features into a few cells at private quantiles, releases the sum of the residuals in
+    each cell with Gaussian noise, and moves the scores of all records by a small step. Large residuals are clamped
+    to a private quantile of all residuals, which is looked at again as the fit improves. The model is a generalised
+    additive model with interactions, which can be looked at: see `explain` and `diprime.plots.plot_shape`.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The privacy budget of the whole fit: (epsilon, delta)-differential privacy for adding or removing one record.
+        ``float("inf")`` fits the non-private counterpart.
+    domain : Domain or "infer"
+        What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
+        because that is not private.
+    delta : float, default=1e-6
+        The other part of the budget, which should be far below one over the number of records.
+    n_rounds : int or "auto", default="auto"
+        The number of rounds. ``"auto"`` is 400.
+    learning_rate : float or "auto", default="auto"
+        The part of a Newton step that a round goes. ``"auto"`` is 100 over the number of rounds, at most a half.
+    interactions : bool, default=True
+        Whether half of the rounds cut two features at once. If False, the model is a sum of functions of single
+        features.
+    n_jobs : int or None, default=None
+        The number of threads. ``None`` means one for each core. The model does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        A seed makes the fit reproducible, and therefore not private. ``None`` draws random bits from the operating
+        system.
+    verbose : int, default=0
+        Whether to show a progress bar during long fits.
+
+    Attributes
+    ----------
+    domain_ : Domain
+        The domain of the fit.
+    privacy_ : Ledger
+        The ledger: μ² of each charge, their sum, the epsilon and delta that follow, and what was waived.
+    forest_ : AdditiveForest
+        The released trees, one for each round.
+    feature_importances_ : ndarray of shape (n_features,)
+        The importance of each feature of the domain: how much its functions spread the scores. It is computed from the
+        released model only.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        The names of the features in the order of the domain, which may differ from that of the data frame. Defined
+        only if the fit saw a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from diprime import DiPriMeBoostingRegressor, Domain, Numeric
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, size=(2000, 2))
+    >>> domain = Domain({"a": Numeric(0, 10), "b": Numeric(0, 10)}, target=Numeric(0, 10))
+    >>> model = DiPriMeBoostingRegressor(epsilon=2.0, domain=domain, delta=1e-6).fit(X, X[:, 0])
+    >>> model.predict([[1.0, 5.0]])[0] < model.predict([[9.0, 5.0]])[0]
+    np.True_
+    """
+
+    def fit(self, X: Any, y: Any, **refused: Any) -> DiPriMeBoostingRegressor:
+        """Fit a boosted model to records and their targets.
+
+        Targets outside the range of the domain are clipped. Rows whose target is missing are left out without a
+        warning, which would reveal them.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The records.
+        y : array or column of shape (n,)
+            Their targets.
+        **refused : dict
+            ``sample_weight`` is refused, because the guarantee is for records that count once. It is not a named
+            parameter, so scikit-learn does not pass it.
+
+        Returns
+        -------
+        self : DiPriMeBoostingRegressor
+            The fitted estimator.
+        """
+        self._fit(X, y, refused)
+        return self
+
+    def _units(self, boosted: Boosted, domain: Domain) -> tuple[float, float]:
+        low, high = domain.output_range
+        return (high - low) / boosted.score_unit, low
+
+    def _in_order(self, scores: Floats, domain: Domain) -> Floats:
+        return scores

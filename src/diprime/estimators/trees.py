@@ -1,0 +1,151 @@
+"""What all estimators made of trees share: prediction, importances and files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from diprime._util.threads import Threads
+from diprime.domain import Task
+from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator
+from diprime.estimators.parameters import N_JOBS, Parameter, record_parameters
+from diprime.model.additive import AdditiveForest
+from diprime.model.files import ModelContent, save_content
+from diprime.model.forest import Forest
+
+
+class PrivateTrees(PrivateEstimator):
+    """The base class of forests and of boosted trees."""
+
+    forest_: Forest | AdditiveForest
+    _parameters: ClassVar[Sequence[Parameter[Any, Any]]]
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def apply(self, X: Any) -> npt.NDArray[np.int32]:
+        """Return the leaf that each row reaches in each tree.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        leaves : ndarray of shape (n, n_trees)
+            The index of the leaf, counted from the left of its tree.
+        """
+        rows = self._reader(X)
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
+            return self.forest_.apply(rows, threads)
+
+    def _predict_outputs(self, X: Any) -> npt.NDArray[np.float64]:
+        rows = self._reader(X)
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
+            return self.forest_.predict(rows, threads)
+
+    @property
+    def feature_importances_(self) -> npt.NDArray[np.float64]:
+        """The importance of each feature: how much it spreads the predictions, as a share of one.
+
+        It is computed from the released trees, so it costs no privacy.
+        """
+        check_is_fitted(self)
+        return self.forest_.importances(self.domain_.n_features)
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the fitted model to a file that `diprime.load` reads on any machine, without running code.
+
+        The file holds the released trees, the domain, the ledger and the parameters of the constructor. It does not
+        hold ``random_state``, with which the noise could be subtracted, nor ``n_jobs`` and ``verbose``, which belong to
+        one machine. The file is written completely or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            The file. An existing file is replaced.
+        """
+        save_content(self._to_content(), path)
+
+    def _to_content(self) -> ModelContent:
+        check_is_fitted(self)
+        self._check_settings(self.domain_.n_features)  # they may have been changed since the fit
+        return ModelContent(
+            record_parameters(self, self._parameters),
+            self.domain_,
+            isinstance(self.domain, str),
+            hasattr(self, "feature_names_in_"),
+            self.privacy_,
+            self.forest_,
+        )
+
+
+class TreeClassifierMixin(PrivateClassifierMixin):
+    """What classifiers made of trees share."""
+
+    _task: Task = "classification"
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Predict the probability of each class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, n_classes)
+            The probabilities, which sum to one in each row.
+        """
+        means = self._predict_outputs(X)
+        return np.asarray(np.minimum(means, 1.0, out=means))  # the weights of the trees sum to one up to rounding
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predict the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        classes : ndarray of shape (n,)
+            The predicted classes.
+        """
+        rows = self._reader(X)
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
+            return np.asarray(self.classes_[self.forest_.decide(rows, threads)])
+
+
+class TreeRegressorMixin(RegressorMixin):  # type: ignore[misc]
+    """What regressors made of trees share."""
+
+    _task: Task = "regression"
+
+    def predict(self, X: Any) -> npt.NDArray[np.float64]:
+        """Predict the target of each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        targets : ndarray of shape (n,)
+            The predicted targets, within the range of the domain.
+        """
+        means = self._predict_outputs(X)[:, 0]
+        return np.clip(
+            means, *self.domain_.output_range, out=means
+        )  # the weights of the trees sum to one up to rounding
