@@ -327,8 +327,9 @@ def explain(
 ) -> None:
     """Say what each feature, and each pair, adds to the predictions of a boosted model for the first rows of a file.
 
-    Contributions add up to log-odds for two classes, to a score for each of more classes, and to the prediction itself
-    for numbers. They are computed from the model and the row alone.
+    Contributions add up to log-odds for two classes, to a score for each of more classes (probabilities are
+    proportional to their exponentials), and to the prediction itself for numbers. They are computed from the model
+    and the row alone.
     """
     model = diprime.load(model_path)
     if not isinstance(model, Boosted):
@@ -342,14 +343,7 @@ def explain(
         print_json(_explanation_as_dict(explanation))
     else:
         texts = [explanation.row(i, most) for i in range(len(explanation.scores))]
-        print(escape_controls("\n\n".join([_meaning_of_scores(explanation), *texts])))
-
-
-def _meaning_of_scores(explanation: Explanation) -> str:
-    first, *others = explanation.targets
-    if others:
-        return "Probabilities are proportional to the exponentials of these scores, one for each class."
-    return "Scores are predictions." if first is None else f"Scores are log-odds of {first}."
+        print(escape_controls("\n\n".join(texts)))
 
 
 def _explanation_as_dict(explanation: Explanation) -> dict[str, Any]:
