@@ -169,7 +169,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self._name_columns(X, domain, reset=True)
 
     def fit_batches(self: _Model, batches: Iterable[tuple[Any, Any]]) -> _Model:
-        """Fit a forest to data that need not fit in memory, such as a file that is read in chunks.
+        """Fit to data that need not fit in memory, such as a file that is read in chunks.
 
         The model equals the one that `fit` learns from all batches together. Each batch is encoded when it arrives,
         in one byte for each value, and is not kept. The fit needs about twice the memory of the encoded data.

@@ -12,19 +12,19 @@ from diprime.privacy.ledger import Ledger
 
 
 def merge(models: Sequence[Any]) -> Any:
-    """Merge the forests of models that were fitted on disjoint populations.
+    """Merge models that were fitted on disjoint populations.
 
     Parameters
     ----------
     models : sequence of fitted estimators
-        Either classifiers or regressors, with equal domains. No person may be in the data of two of them.
+        All of one kind, say boosted classifiers, with equal domains. No person may be in the data of two of them.
 
     Returns
     -------
-    merged : DiPriMeClassifier or DiPriMeRegressor
-        A model with the trees of all models, each weighted by its released number of records. Its epsilon is the
-        largest of theirs, because each record is in the data of one model only. Its parameters are those of the model
-        with that epsilon.
+    merged : fitted estimator
+        A model of the same kind with the trees of all models, each weighted by its released number of records. Its
+        epsilon is the largest of theirs, because each record is in the data of one model only. Its parameters
+        are those of the model with that epsilon.
 
     Examples
     --------
