@@ -1,5 +1,7 @@
 """A second engine for boosting, in plain NumPy: one float-free formula for all records, and ``np.add.at``."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from diprime.engines import gradients as maps
@@ -51,9 +53,7 @@ class NumpyScoreEngine:
     def residual_counts(self, scale, edges):
         residuals = np.abs(self._targets * scale - self._scores[:, 0])
         bounds = [-1, *(edges - 1).tolist(), np.inf]
-        return np.array(
-            [((residuals > low) & (residuals <= high)).sum() for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
-        )
+        return np.array([((residuals > low) & (residuals <= high)).sum() for low, high in pairwise(bounds)])
 
 
 def vectors_of(gradients, scores, targets):

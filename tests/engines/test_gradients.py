@@ -19,7 +19,6 @@ from diprime.engines.gradients import (
     logistic_table,
 )
 from diprime.training.boosting.clipping import EDGES
-from tests.kernel_pairs import interpreted
 
 MAX_SCORE, MIN_SCORE = 2**31 - 1, -(2**31)
 EXTREMES = [0, 1, -1, 2**20, -(2**20), 2**30, -(2**30), MAX_SCORE, MIN_SCORE]
@@ -138,20 +137,13 @@ def test_gradients_of_several_classes_are_those_of_the_softmax(n_classes):
     assert vectors[:, n_classes:] / of_task.weight_unit == pytest.approx(p * (1 - p), abs=0.003)
 
 
-def test_shares_that_add_up_to_more_than_one_are_noticed(monkeypatch):
-    """Without the bound of the kernel and with a largest share that counts twice, the norm is exceeded."""
-    worse = gradients._exp_table().copy()
-    worse[1:] *= 2
-    monkeypatch.setattr(gradients, "_exp_table", lambda: worse)
-    kernel = interpreted("boosting")
-
-    def unnormalised(scores, targets, cells, table, shift, unit_bits, begin, end, shares, sums):
-        return kernel.add_softmax(scores, targets, cells, 2 * table, shift, unit_bits + 1, begin, end, shares, sums)
-
-    monkeypatch.setattr(gradients.boosting, "add_softmax", unnormalised)
-    scores = corners(3)[:40]
-    norms = squared_norms(SoftmaxGradients(3), scores, np.zeros(len(scores)))
-    assert norms.max() > SoftmaxGradients(3).squared_sensitivity
+def test_a_kernel_of_twice_the_unit_is_noticed(monkeypatch):
+    add = gradients.boosting.add_softmax
+    monkeypatch.setattr(gradients.boosting, "add_softmax", lambda *a: add(*a[:5], a[5] + 1, *a[6:]))
+    for n_classes in N_CLASSES[1:]:
+        scores = corners(n_classes)
+        norms = squared_norms(SoftmaxGradients(n_classes), scores, np.zeros(len(scores)))
+        assert norms.max() > SoftmaxGradients(n_classes).squared_sensitivity
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------

@@ -213,7 +213,9 @@ def test_every_parameter_but_verbose_has_values_that_it_refuses():
 
 @pytest.mark.parametrize(("name", "value", "kind", "message"), BAD_VALUES + BAD_IN_CONTEXT)
 def test_a_bad_parameter_gets_one_clear_sentence(X, y, name, value, kind, message):
-    estimator = DiPriMeClassifier if name in inspect.signature(DiPriMeClassifier).parameters else DiPriMeBoostingClassifier
+    estimator = (
+        DiPriMeClassifier if name in inspect.signature(DiPriMeClassifier).parameters else DiPriMeBoostingClassifier
+    )
     model = estimator(**{"domain": YES_NO, name: value})
     with pytest.raises(kind) as caught:
         model.fit(X, y)

@@ -98,7 +98,7 @@ def test_gradients_of_two_classes_are_those_of_the_nearest_row_of_the_table(seed
 
 
 def softmax_by_record(scores, targets, cells, table, begin, end, sums):
-    expected, (n, n_classes) = sums.tolist(), scores.shape
+    expected, n_classes = sums.tolist(), scores.shape[1]
     for i in range(begin, end):
         own = scores[i].tolist()
         places = [(max(own) - score) >> SHIFT for score in own]
@@ -142,7 +142,8 @@ def test_a_vector_that_would_be_too_long_keeps_its_gradient_alone():
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def residuals_by_record(scores, targets, cells, scale, clip, multiplier, weight, begin, end, sums):
+def residuals_by_record(scores, targets, cells, of_all, begin, end, sums):
+    scale, clip, multiplier, weight = of_all
     expected = sums.tolist()
     for i in range(begin, end):
         residual = int(targets[i]) * scale - int(scores[i, 0])
@@ -162,7 +163,7 @@ def test_residuals_are_clamped_scaled_and_rounded(seed, n, clip, scale):
     of_all = scale, clip, (UNIT << 32) // clip, 512
     begin, end = draw_range(rng, n)
     after, _ = BOTH("add_residuals", scores, targets, cells, *of_all, begin, end, sums)
-    assert after[-1].tolist() == residuals_by_record(scores, targets, cells, *of_all, begin, end, sums)
+    assert after[-1].tolist() == residuals_by_record(scores, targets, cells, of_all, begin, end, sums)
 
 
 def test_read_only_arrays_are_accepted():
