@@ -232,7 +232,7 @@ def test_a_mistake_is_one_sentence(folder, tmp_path):
     assert "lacks the column 'name'" in refused("domain", "draft", data, "--target", "name")
     assert "no tree 99" in refused("show", model, "--tree", 99)
     assert "different domains" in refused("merge", model, different_domain(folder, tmp_path), "-o", out)
-    assert "classifier and a regressor" in refused("merge", model, folder / "regression.diprime", "-o", out)
+    assert "DiPriMeClassifier and DiPriMeRegressor" in refused("merge", model, folder / "regression.diprime", "-o", out)
     assert not out.exists()
 
 

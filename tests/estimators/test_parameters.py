@@ -1,5 +1,6 @@
 """One table of parameters: constructor, documentation, checks, model files and reports agree with it."""
 
+import ast
 import inspect
 import math
 import re
@@ -53,7 +54,7 @@ def test_the_documentation_has_the_parameters_and_defaults_of_the_table(estimato
     assert list(documented) == [parameter.name for parameter in TABLES[estimator]]
     assert documented.pop("domain") is None  # it has a default only for scikit-learn's sake, and must be given
     for name, default in documented.items():
-        assert default.replace('"', "'") == repr(BY_NAME[name].default), name
+        assert ast.literal_eval(default) == BY_NAME[name].default, name
 
 
 @pytest.mark.parametrize("estimator", TABLES)
