@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from diprime.estimators.parameters import DELTA, MAX_ROUNDS
-from diprime.training.boosting import defaults
 
 
 def _only_with_boost(context: typer.Context, value: Any) -> Any:
@@ -40,7 +39,7 @@ RoundsOption = Annotated[
         min=1,
         max=MAX_ROUNDS,
         callback=_only_with_boost,
-        show_default=str(defaults.N_ROUNDS),
+        show_default="400, or 1000 if there is little noise",
         help="With --boost: the number of rounds.",
     ),
 ]
@@ -52,7 +51,7 @@ LearningRateOption = Annotated[
         max=1,
         metavar="NUMBER",
         callback=_only_with_boost,
-        show_default=f"{defaults.TOTAL_RATE:g} / rounds, at most {defaults.MAX_LEARNING_RATE:g}",
+        show_default="100 / rounds, but from 0.15 to 0.5",
         help="With --boost: the part of a Newton step that a round goes.",
     ),
 ]
