@@ -60,6 +60,20 @@ def test_noise_costs_accuracy_if_epsilon_is_small(target, options, monkeypatch):
         assert shape.records_per_leaf == 4000 / (shape.n_trees * 2**shape.depth)
 
 
+def test_the_model_without_noise_has_as_many_rounds(monkeypatch):
+    fitted = []
+
+    def remembered(*arguments, **options):
+        fitted.append(plain(*arguments, **options))
+        return fitted[-1]
+
+    plain = planning.estimator
+    monkeypatch.setattr(planning, "estimator", remembered)
+    rehearse(Domain({"a": Numeric(0, 10)}, TARGETS["classes"]), 1.0, 100, 1, lambda share: None, boost=True)
+    assert [model.epsilon for model in fitted] == [1.0, math.inf]
+    assert fitted[0].forest_.n_trees == fitted[1].forest_.n_trees
+
+
 def test_the_noise_of_a_round_is_in_units_of_the_largest_gradient():
     domain = Domain({"a": Numeric(0, 10)}, TARGETS["number"])
     planned = rehearse(domain, 1.0, 100, 1, lambda share: None, boost=True, n_rounds=25)

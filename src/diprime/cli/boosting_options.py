@@ -39,7 +39,7 @@ RoundsOption = Annotated[
         min=1,
         max=MAX_ROUNDS,
         callback=_only_with_boost,
-        show_default="400, or 1000 with little noise",
+        show_default="400, or 1000 if there is little noise",
         help="With --boost: the number of rounds.",
     ),
 ]
@@ -51,7 +51,7 @@ LearningRateOption = Annotated[
         max=1,
         metavar="NUMBER",
         callback=_only_with_boost,
-        show_default="100 / rounds, from 0.15 to 0.5",
+        show_default="100 / rounds, but from 0.15 to 0.5",
         help="With --boost: the part of a Newton step that a round goes.",
     ),
 ]

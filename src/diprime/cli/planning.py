@@ -144,7 +144,7 @@ def rehearse(
     for seed in range(repeats):
         truth = SyntheticData(domain, seed)
         model = estimator(domain, epsilon, **options).fit_batches(truth.batches(n_rows))
-        noiseless = estimator(domain, math.inf, **options, **_same_trees(model)).fit_batches(truth.batches(n_rows))
+        noiseless = estimator(domain, math.inf, **(options | _same_trees(model))).fit_batches(truth.batches(n_rows))
         X, y = truth.draw(TEST_ROWS)
         right = domain.encode_target(y)
         predictions = [domain.encode_target(m.predict(X)) for m in (model, noiseless)]
@@ -163,7 +163,7 @@ def rehearse(
 def _same_trees(model: Model) -> dict[str, Any]:
     """Return the parameters with which a fit without noise has the same number and depth of trees."""
     if isinstance(model, Boosted):
-        return {}
+        return {"n_rounds": model.forest_.n_trees}
     return {"n_estimators": model.forest_.n_trees, "max_depth": int(model.forest_.depths[0])}
 
 
