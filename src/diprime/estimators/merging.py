@@ -53,6 +53,8 @@ def merge(models: Sequence[Any]) -> Any:
             )
         if model.domain_ != models[0].domain_:
             raise ValueError("Models of different domains cannot be merged: fit both with the same Domain.")
+        if model.privacy_.delta != models[0].privacy_.delta:
+            raise ValueError("Models of different delta cannot be merged: fit both with the same delta.")
     first = max(models, key=lambda model: model.privacy_.total)
     merged = type(first)(**first.get_params(deep=False))
     fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}
