@@ -1,8 +1,8 @@
 """Seeded fits whose results must never change unintentionally, and digests of what they give.
 
 ``python -m tests.golden`` writes ``tests/golden.json`` anew, and ``python -m tests.golden boosting`` the digests of
-those cases whose names begin with "boosting". A change that means to change fits does so in its own commit, which says why;
-any other change must leave the file as it is.
+those cases whose names begin with "boosting". A change that means to change fits does so in its own commit, which says
+why; any other change must leave the file as it is.
 """
 
 from __future__ import annotations
