@@ -508,7 +508,7 @@ def merged_data():
     [
         (lambda data: data["charges"][0].update(mu_squared="1/100"), "costs less than"),
         (lambda data: data.update(waivers=[], private=True), "promises more than"),
-        (lambda data: data.update(delta="1/10000000"), "promises more than"),
+        (lambda data: data.update(delta="1/10000000", total="10"), "promises more than"),
         (lambda data: data["merged"][1].update(accounting="paper", private=False), "promises more than"),
         (lambda data: data["charges"][0].update(strict_mu_squared="inf"), "true cost is another"),
     ],
