@@ -13,6 +13,7 @@ from pathlib import Path
 
 import diprime
 from benchmarks.paths import RESULTS
+from benchmarks.speed.boosting import report_boosting
 from benchmarks.speed.measuring import (
     N_FEATURES,
     make_data,
@@ -24,17 +25,7 @@ from benchmarks.speed.measuring import (
     n_cores,
     peak_extra_memory,
 )
-
-
-def table(title: str, times: dict[str, float], reference: str) -> str:
-    lines = [f"### {title}", "", "| | seconds | ratio |", "|---|---|---|"]
-    lines += [f"| {name} | {seconds:.3f} | {seconds / times[reference]:.2f} |" for name, seconds in times.items()]
-    return "\n".join([*lines, ""])
-
-
-def verdict(what: str, value: float, bar: float, *, at_least: bool) -> str:
-    good = value >= bar if at_least else value <= bar
-    return f"* {'met' if good else 'MISSED'}: {what}: {value:.2f} ({'at least' if at_least else 'at most'} {bar:g})"
+from benchmarks.speed.tables import memory_line, table, verdict
 
 
 def main() -> None:
@@ -42,16 +33,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--write", action="store_true", help="keep the report in benchmarks/results/speed.md")
-    parser.add_argument("--memory-of", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.memory_of:
-        print(json.dumps(peak_extra_memory(options.memory_of)))
+        directory, estimator = options.memory_of
+        print(json.dumps(peak_extra_memory(Path(directory), estimator)))
         return
     cores = n_cores()
     X, y = make_data(options.rows)
     fit = measure_fit(X, y, options.rounds, cores)
     predict = measure_predict(X, y, options.rounds, cores)
-    memory = measure_memory(X, y)
+    memory = measure_memory(X, y, "forest")
+    of_boosting, bars_of_boosting = report_boosting(X, y, cores)
     del X, y
     start = measure_start(options.rounds)
     scaling = measure_scaling(options.rows, 3)
@@ -64,15 +57,16 @@ def main() -> None:
             "# Speed",
             "",
             f"`python -m benchmarks.speed`: {options.rows:,} × {N_FEATURES} float32, binary target, {cores} cores "
-            f"({platform.machine()}), diprime {diprime.__version__}, best of {options.rounds} rounds taken in turns.",
+            f"({platform.machine()}), diprime {diprime.__version__}, best of {options.rounds} rounds taken in turns "
+            "unless said otherwise.",
             "",
             table("Fit", fit, "diprime, defaults"),
             table("Predict", predict, "diprime, same size"),
             table("Ten times the rows", scaling, next(iter(scaling))),
             table("A fresh process", start, "import sklearn.ensemble"),
-            f"Peak extra memory of the fit: {memory['extra'] / 2**20:.0f} MiB beside an input of "
-            f"{memory['input'] / 2**20:.0f} MiB.",
+            memory_line("the fit", memory),
             "",
+            *of_boosting,
             "### Bars",
             "",
             verdict("LightGBM's time over ours", lightgbm / us, 10, at_least=True),
@@ -82,6 +76,7 @@ def main() -> None:
             verdict("peak extra memory over input", memory["extra"] / memory["input"], 1, at_least=False),
             verdict("time for ten times the rows", large / small, 11, at_least=False),
             verdict("seconds a fresh process takes more", our_start - their_start, 0.5, at_least=False),
+            *bars_of_boosting,
             "",
         ]
     )
