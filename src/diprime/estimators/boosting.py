@@ -28,6 +28,7 @@ from diprime.estimators.parameters import (
 from diprime.estimators.trees import PrivateTrees, TreeClassifierMixin, TreeRegressorMixin
 from diprime.model.additive import AdditiveForest, quantum_for
 from diprime.model.explanation import Explanation, explain, targets_of
+from diprime.privacy.gaussian_dp import gaussian_budget
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.randomness import RandomSource
 from diprime.training.boosting import defaults
@@ -70,11 +71,12 @@ class _Boosting(PrivateTrees):
     # -- fit -----------------------------------------------------------------------------------------------------------
 
     def _check_settings(self, n_features: int) -> BoostingSettings:
-        n_rounds = N_ROUNDS.check(self.n_rounds) or defaults.N_ROUNDS
+        epsilon, delta = EPSILON.check(self.epsilon), DELTA.check(self.delta)
+        n_rounds = N_ROUNDS.check(self.n_rounds) or defaults.n_rounds(gaussian_budget(epsilon, delta))
         rate = LEARNING_RATE.check(self.learning_rate)
         return BoostingSettings(
-            epsilon=EPSILON.check(self.epsilon),
-            delta=DELTA.check(self.delta),
+            epsilon=epsilon,
+            delta=delta,
             n_rounds=n_rounds,
             learning_rate=defaults.learning_rate(n_rounds) if rate is None else float(rate),
             interactions=INTERACTIONS.check(self.interactions),
@@ -159,9 +161,10 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
     delta : float, default=1e-6
         The other part of the budget, which should be far below one over the number of records.
     n_rounds : int or "auto", default="auto"
-        The number of rounds. ``"auto"`` is 400.
+        The number of rounds. ``"auto"`` is 400, or 1000 if epsilon is so large that there is little noise.
     learning_rate : float or "auto", default="auto"
-        The part of a Newton step that a round goes. ``"auto"`` is 100 over the number of rounds, at most a half.
+        The part of a Newton step that a round goes. ``"auto"`` is 100 over the number of rounds, but from
+        0.15 to 0.5.
     interactions : bool, default=True
         Whether half of the rounds cut two features at once. If False, the model is a sum of functions of single
         features.
@@ -280,9 +283,10 @@ class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
     delta : float, default=1e-6
         The other part of the budget, which should be far below one over the number of records.
     n_rounds : int or "auto", default="auto"
-        The number of rounds. ``"auto"`` is 400.
+        The number of rounds. ``"auto"`` is 400, or 1000 if epsilon is so large that there is little noise.
     learning_rate : float or "auto", default="auto"
-        The part of a Newton step that a round goes. ``"auto"`` is 100 over the number of rounds, at most a half.
+        The part of a Newton step that a round goes. ``"auto"`` is 100 over the number of rounds, but from
+        0.15 to 0.5.
     interactions : bool, default=True
         Whether half of the rounds cut two features at once. If False, the model is a sum of functions of single
         features.

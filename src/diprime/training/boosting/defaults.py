@@ -6,12 +6,14 @@ import math
 from fractions import Fraction
 
 from diprime.domain import Task
+from diprime.privacy.measures import Epsilon
 
-N_ROUNDS = 400
 TOTAL_RATE = 100.0  # of all rounds together: the result hardly depends on their number
+MIN_LEARNING_RATE = 0.15
 MAX_LEARNING_RATE = 0.5
+LITTLE_NOISE = 4  # μ² from which more rounds pay
 
-COUNTS_SHARE = Fraction(1, 50)
+COUNTS_SHARE = Fraction(1, 100)
 GRID_SHARE = Fraction(1, 20)
 CLIP_SHARE = Fraction(1, 40)
 N_CLIPS = 6
@@ -30,9 +32,14 @@ FINE_PAIR_GAIN = 0.3 * 4096
 MIN_WEIGHT = 1.0  # added to a cell's number of records or Hessians, where there is no noise
 
 
+def n_rounds(mu_squared: Epsilon) -> int:
+    """Return the number of rounds. It is public: the plan of a fit is made before a row is read."""
+    return 400 if mu_squared < LITTLE_NOISE else 1000
+
+
 def learning_rate(n_rounds: int) -> float:
     """Return the part of a Newton step that a round goes."""
-    return min(MAX_LEARNING_RATE, TOTAL_RATE / n_rounds)
+    return min(MAX_LEARNING_RATE, max(MIN_LEARNING_RATE, TOTAL_RATE / n_rounds))
 
 
 def information(n_rows: float, mu_squared: float) -> float:
