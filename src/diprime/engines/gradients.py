@@ -88,9 +88,7 @@ class LogisticGradients:
     @property
     def squared_sensitivity(self) -> int:
         """The largest squared norm of what the table can add, of either class."""
-        gradients, hessians = logistic_table().astype(np.int64).T
-        largest = np.maximum(np.abs(gradients), np.abs(gradients - UNIT))
-        return int((largest**2 + hessians**2).max())
+        return _largest_squared_norm()
 
     def add(self, scores: Scores, targets: Targets, cells: Cells, begin: int, end: int, sums: Sums) -> None:
         """Add the vectors of the records from ``begin`` to ``end`` to the sums of their cells."""
@@ -106,6 +104,13 @@ def logistic_table() -> npt.NDArray[np.int16]:
     return np.ascontiguousarray(
         np.stack([np.rint(UNIT * (1 - p)), np.floor(_HESSIAN_FACTOR * UNIT * p * (1 - p))], axis=1).astype(np.int16)
     )
+
+
+@cache
+def _largest_squared_norm() -> int:
+    gradients, hessians = logistic_table().astype(np.int64).T
+    largest = np.maximum(np.abs(gradients), np.abs(gradients - UNIT))
+    return int((largest**2 + hessians**2).max())
 
 
 @dataclass(frozen=True)

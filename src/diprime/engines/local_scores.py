@@ -14,6 +14,9 @@ from diprime.kernels import boosting
 from diprime.kernels.constants import N_CODES
 
 BLOCK_ROWS = 1 << 13
+"""How many rows are encoded together."""
+ROUND_BLOCK_ROWS = 1 << 16
+"""How many records are moved and summed together. They stay in the processor's cache, and calls are few."""
 
 _MIN_SHARD_ROWS = 1 << 14
 _MAX_ROWS = (1 << 31) - 1  # a sum of so many gradients of 2^11 is below 2^42
@@ -101,8 +104,8 @@ class LocalScoreEngine:
 
         def add(begin: int, end: int) -> None:
             sums = np.zeros((grid.n_cells, gradients.n_columns), dtype=np.int64)
-            for first in range(begin, end, BLOCK_ROWS):  # moved and summed while it is in the cache
-                last = min(first + BLOCK_ROWS, end)
+            for first in range(begin, end, ROUND_BLOCK_ROWS):
+                last = min(first + ROUND_BLOCK_ROWS, end)
                 self._move(grid, first, last)
                 gradients.add(self._scores, self._targets, self._cells, first, last, sums)
             parts.append(sums)
