@@ -10,7 +10,6 @@ from benchmarks.speed.measuring import N_FEATURES, RANGE, boosting, measure_memo
 from benchmarks.speed.tables import memory_line, table, verdict
 
 OURS = "diprime boosting, defaults"
-ROUNDS = 3  # of predictions; peers take minutes to fit, so each is fitted once
 DELTA = 1e-6
 
 
@@ -32,7 +31,7 @@ def _ebm() -> Any:
     )
 
 
-def measure_boosting(X: Any, y: Any, cores: int) -> tuple[dict[str, float], dict[str, float]]:
+def measure_boosting(X: Any, y: Any, rounds: int, cores: int) -> tuple[dict[str, float], dict[str, float]]:
     """Return the seconds of one fit of each, and of predictions by our model and LightGBM's."""
     models: dict[str, Any] = {OURS: boosting().fit(X[:1000], y[:1000])}
     n_rounds = models[OURS].forest_.n_trees
@@ -52,30 +51,26 @@ def measure_boosting(X: Any, y: Any, cores: int) -> tuple[dict[str, float], dict
         models[name].predict(X)
 
     fits = take_turns({name: partial(fit, name) for name in makers}, 1)
-    return fits, take_turns({name: partial(predict, name) for name in (OURS, all_cores)}, ROUNDS)
+    return fits, take_turns({name: partial(predict, name) for name in (OURS, all_cores)}, rounds)
 
 
-def report_boosting(X: Any, y: Any, cores: int) -> tuple[list[str], list[str]]:
-    """Measure, and return the tables and the bars."""
-    fit, predict = measure_boosting(X, y, cores)
+def report_boosting(X: Any, y: Any, rounds: int, cores: int) -> list[str]:
+    """Measure, and return tables and bars."""
+    fit, predict = measure_boosting(X, y, rounds, cores)
     memory = measure_memory(X, y, "boosting")
     us, lightgbm, lightgbm_alone, ebm = fit.values()
     our_predict, their_predict = predict.values()
-    tables = [
-        table("Fit of boosting, one run of each", fit, OURS),
-        table(f"Predict of boosting, as many trees, best of {ROUNDS} rounds", predict, OURS),
-        memory_line("a boosted fit", memory),
+    return [
+        table("Fit, one run of each", fit, OURS),
+        table("Predict, as many trees", predict, OURS),
+        memory_line("the fit", memory),
         "",
-    ]
-    bars = [
-        verdict("boosting: DP-EBM's time over ours", ebm / us, 10, at_least=True),
+        "### Bars",
+        "",
+        verdict("DP-EBM's time over ours", ebm / us, 10, at_least=True),
         verdict(
-            "boosting: LightGBM's better time over ours, as many rounds",
-            min(lightgbm, lightgbm_alone) / us,
-            10,
-            at_least=True,
+            "LightGBM's better time over ours, as many rounds", min(lightgbm, lightgbm_alone) / us, 10, at_least=True
         ),
-        verdict("boosting: LightGBM's time to predict over ours", their_predict / our_predict, 1, at_least=True),
-        verdict("boosting: peak extra memory over input", memory["extra"] / memory["input"], 1, at_least=False),
+        verdict("LightGBM's time to predict over ours, as many trees", their_predict / our_predict, 1, at_least=True),
+        verdict("peak extra memory over input", memory["extra"] / memory["input"], 1, at_least=False),
     ]
-    return tables, bars

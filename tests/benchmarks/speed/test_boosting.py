@@ -25,11 +25,11 @@ def test_peers_learn_as_many_rounds_from_all_rows_and_predict_them(monkeypatch):
     lightgbm, ebm, sizes = Peer(), Peer(), []
     monkeypatch.setattr(boosting, "_lightgbm", lambda n_rounds, cores: sizes.append((n_rounds, cores)) or lightgbm)
     monkeypatch.setattr(boosting, "_ebm", lambda: ebm)
-    fit, predict = boosting.measure_boosting(X, y, 2)
+    fit, predict = boosting.measure_boosting(X, y, rounds=3, cores=2)
     n_rounds = boosting.boosting().fit(X, y).forest_.n_trees
     assert sizes == [(n_rounds, 2), (n_rounds, 1)]
     assert lightgbm.fits == [1500, 1500]
-    assert lightgbm.predictions == [1500] * boosting.ROUNDS
+    assert lightgbm.predictions == [1500] * 3
     assert ebm.fits == [1500]
     assert not ebm.predictions
     assert list(fit)[:2] == list(predict) == [boosting.OURS, f"LightGBM, {n_rounds} rounds"]
@@ -50,8 +50,8 @@ def test_peers_learn_as_many_rounds_from_all_rows_and_predict_them(monkeypatch):
 def test_each_bar_is_about_its_own_ratio(monkeypatch, ebm, lightgbm, predict, extra, missed):
     fits = {boosting.OURS: 1.0, "LightGBM": lightgbm[0], "LightGBM, one core": lightgbm[1], "DP-EBM": ebm}
     times = fits, {boosting.OURS: 1.0, "LightGBM": predict}
-    monkeypatch.setattr(boosting, "measure_boosting", lambda X, y, cores: times)
+    monkeypatch.setattr(boosting, "measure_boosting", lambda X, y, rounds, cores: times)
     monkeypatch.setattr(boosting, "measure_memory", lambda X, y, estimator: {"extra": extra, "input": 1.0})
-    _, bars = boosting.report_boosting(None, None, 1)
+    bars = [line for line in boosting.report_boosting(None, None, 1, 1) if line.startswith("* ")]
     assert len(bars) == 4
     assert {i for i, bar in enumerate(bars) if bar.startswith("* MISSED")} == missed
