@@ -1,4 +1,4 @@
-"""Fit private forests to scikit-learn's breast-cancer data, and compare them with a forest that is not private."""
+"""Fit private models to scikit-learn's breast-cancer data, and compare them with a forest that is not private."""
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -6,7 +6,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import ShuffleSplit
 
-from diprime import Categorical, DiPriMeClassifier, Domain, Numeric
+from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Numeric
 
 # The domain is public, so these ranges must NOT be read from the data: the smallest and largest values belong to single
 # patients. The ranges are round numbers that follow from what is measured on images of cell nuclei:
@@ -69,6 +69,7 @@ def main() -> None:
         "majority class": DummyClassifier(strategy="most_frequent"),
         "DiPriMe forest, ε = 1": DiPriMeClassifier(epsilon=1.0, domain=DOMAIN),
         "DiPriMe forest, ε = 10": DiPriMeClassifier(epsilon=10.0, domain=DOMAIN),
+        "boosting, ε = 1, δ = 1e-6": DiPriMeBoostingClassifier(epsilon=1.0, delta=1e-6, domain=DOMAIN),
         "random forest, no privacy": RandomForestClassifier(random_state=0),
     }
 
@@ -80,7 +81,7 @@ def main() -> None:
         scores = [model.fit(X[train], y[train]).score(X[test], y[test]) for train, test in splits]
         print(f"  {name:<26} {np.mean(scores):6.1%} ± {np.std(scores):.1%}", flush=True)
 
-    print("\nThe ledger of a private model, ε = 1:\n")
+    print("\nThe ledger of a private forest, ε = 1:\n")
     print(DiPriMeClassifier(epsilon=1.0, domain=DOMAIN).fit(X, y).privacy_)
 
 

@@ -1,7 +1,8 @@
 """Seeded fits whose results must never change unintentionally, and digests of what they give.
 
-``python -m tests.golden`` writes ``tests/golden.json`` anew. A change that means to change fits does so in its own
-commit, which says why; any other change must leave the file as it is.
+``python -m tests.golden`` writes ``tests/golden.json`` anew, and ``python -m tests.golden boosting`` the digests of
+those cases whose names begin with "boosting". A change that means to change fits does so in its own commit, which says
+why; any other change must leave the file as it is.
 """
 
 from __future__ import annotations
@@ -9,16 +10,27 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Numeric, PrivacyWarning, merge
+from diprime import (
+    Categorical,
+    DiPriMeBoostingClassifier,
+    DiPriMeBoostingRegressor,
+    DiPriMeClassifier,
+    DiPriMeRegressor,
+    Domain,
+    Numeric,
+    PrivacyWarning,
+    merge,
+)
 from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
 
 PATH = Path(__file__).with_name("golden.json")
@@ -119,14 +131,17 @@ class BatchesCase(Case):
 class MergedCase(Case):
     """Two fits of different people, merged."""
 
+    variants: ClassVar[list[dict[str, Any]]] = [{"epsilon": 1.0, "max_depth": 2}, {"epsilon": 2.0, "max_depth": 4}]
+
     def fit(self) -> Any:
         """Return the merged model."""
-        return merge(
-            [
-                self.estimator(epsilon=epsilon, max_depth=depth).fit(*self.data(seed))
-                for seed, (epsilon, depth) in enumerate([(1.0, 2), (2.0, 4)])
-            ]
-        )
+        return merge([self.estimator(**v).fit(*self.data(seed)) for seed, v in enumerate(self.variants)])
+
+
+class MergedBoostingCase(MergedCase):
+    """Two boosted fits of different people, merged."""
+
+    variants: ClassVar[list[dict[str, Any]]] = [{"epsilon": 1.0, "n_rounds": 9}, {"epsilon": 2.0}]
 
 
 def _cases() -> list[Case]:
@@ -176,7 +191,28 @@ def _cases() -> list[Case]:
     return cases
 
 
-CASES = {case.name: case for case in _cases()}
+def _boosting_cases() -> list[Case]:
+    cases: list[Case] = []
+    few = {"n_rounds": 40}
+    for target in TARGETS:
+        kind = DiPriMeBoostingRegressor if target == "number" else DiPriMeBoostingClassifier
+        cases += [
+            Case(f"boosting by defaults, {target}", target, {}, kind),
+            Case(f"boosting of settings, {target}", target, {**few, "delta": 1e-9, "learning_rate": 0.3}, kind),
+            Case(f"boosting of single features, {target}", target, {**few, "interactions": False}, kind),
+            Case(f"boosting of large epsilon, {target}", target, {**few, "epsilon": 300.0}, kind),
+            Case(f"boosting of small epsilon, {target}", target, {**few, "epsilon": 0.01}, kind),
+            Case(f"boosting without noise, {target}", target, {**few, "epsilon": INFINITY}, kind),
+            Case(f"boosting of complete rows, {target}", target, few, kind, missing=0.0),
+            Case(f"boosting of nobody, {target}", target, few, kind, n=0),
+            Case(f"boosting of many rows, {target}", target, {**few, "n_jobs": 3}, kind, n=140_000),
+            BatchesCase(f"boosting in batches, {target}", target, few, kind),
+            MergedBoostingCase(f"boosting, merged, {target}", target, few, kind),
+        ]
+    return cases
+
+
+CASES = {case.name: case for case in [*_cases(), *_boosting_cases()]}
 # What forests of either kind hold as integers, or as floats that are exact.
 EXACT = ("depths", "features", "masks", "counts", "roots", "first_children")
 
@@ -200,7 +236,7 @@ def describe(model: Any, X: Any) -> dict[str, Any]:
     """Return digests of a fitted model and of what it predicts."""
     forest, ledger = model.forest_, model.privacy_
     charges = [
-        f"{c.what}|{c.mechanism}|{c.bound}|{c.epsilon}|{c.times}|{c.composition}|{c.strict_total}"
+        f"{c.what}|{c.mechanism}|{c.bound}|{c.measure.cost}|{c.times}|{c.composition}|{c.strict_total}"
         for c in ledger.charges
     ]
     predicted = model.predict(X)
@@ -220,11 +256,14 @@ def describe_case(case: Case) -> dict[str, Any]:
     return describe(model, make(case.target, 500, seed=99)[0])
 
 
-def main() -> None:
-    """Write the digests of all cases."""
-    described = {name: describe_case(case) for name, case in CASES.items()}
+def main(beginning: str = "") -> None:
+    """Write the digests of the cases whose names begin so, and keep the others."""
+    kept = json.loads(PATH.read_text(encoding="utf-8")) if beginning else {}
+    described = {
+        name: describe_case(case) if name.startswith(beginning) else kept[name] for name, case in CASES.items()
+    }
     PATH.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

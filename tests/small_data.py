@@ -1,12 +1,23 @@
 """Small made data with every kind of column, and its public domain, for tests of whole fits."""
 
+from dataclasses import fields
+
 import numpy as np
 
-from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Numeric
+from diprime import (
+    Categorical,
+    DiPriMeBoostingClassifier,
+    DiPriMeBoostingRegressor,
+    DiPriMeClassifier,
+    DiPriMeRegressor,
+    Domain,
+    Numeric,
+)
 
 METHODS = ("joint", "diprime", "diprime-exp", "diprime-flip", "random")
 TASKS = ("classification", "regression")
 ESTIMATORS = {"classification": DiPriMeClassifier, "regression": DiPriMeRegressor}
+BOOSTERS = {"classification": DiPriMeBoostingClassifier, "regression": DiPriMeBoostingRegressor}
 
 FEATURES = {
     "level": Numeric(0, 10),
@@ -34,10 +45,15 @@ def fit(task, X, y, **parameters):
     return ESTIMATORS[task](**{"domain": DOMAINS[task], "n_jobs": 1, **parameters}).fit(X, y)
 
 
+def boost(task, X, y, **parameters):
+    """Fit a boosted model of few rounds with the public domain, on one thread unless told otherwise."""
+    return BOOSTERS[task](**{"domain": DOMAINS[task], "n_rounds": 20, "n_jobs": 1, **parameters}).fit(X, y)
+
+
 def forest_arrays(model):
     """Return everything that a fitted forest holds."""
     forest = model.forest_
-    return {name: getattr(forest, name) for name in ("depths", "features", "masks", "values", "counts")}
+    return {field.name: np.asarray(getattr(forest, field.name)) for field in fields(forest) if field.name != "link"}
 
 
 def assert_same_forest(a, b):

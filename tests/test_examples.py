@@ -19,14 +19,27 @@ def numbers(pattern, text):
 
 
 def test_every_example_is_tested():
-    tested = {"census_income", "demo", "log_scaled_rent", "two_hospitals"}
+    tested = {"bike_rentals", "census_income", "demo", "log_scaled_rent", "two_hospitals"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+
+
+def test_boosting_finds_rush_hours_and_outings(capsys):
+    printed = printed_by("bike_rentals", capsys)
+    guess, forest, boosted = numbers(r"error +([\d.]+)", printed)
+    assert boosted < forest < guess
+    assert boosted < 0.65 * guess
+    added = numbers(r"\d h +([+-]\d+)", printed)
+    working_day, weekend = added[:8], added[8:]
+    assert min(working_day[3], working_day[6]) > 30 + max(working_day[1], working_day[4])  # at 9 and 18, at 3 and 12
+    assert weekend[4] > 20 + working_day[4]
+    assert "hour × day" in printed
+    assert "Privacy ledger: epsilon = 1 of 1, delta = 1e-06" in printed
 
 
 def test_the_demo_prints_accuracies_and_the_ledger(capsys):
     printed = printed_by("demo", capsys)
     assert "Privacy ledger: epsilon = 1 of 1, delta = 0" in printed
-    for contender in ("majority", "random forest"):
+    for contender in ("majority", "boosting", "random forest"):
         assert contender in printed.lower()
 
 

@@ -43,6 +43,19 @@ def test_file_of_an_earlier_version_is_read_as_it_was_written(path, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+def test_digests_of_boosting_notice_a_change():
+    case = CASES["boosting of settings, two"]
+    expected = GOLDEN[case.name]
+    for change, same in (
+        ({"random_state": 8}, {"ledger"}),
+        ({"delta": 1e-8}, set()),
+        ({"learning_rate": 0.31}, {"ledger"}),
+    ):
+        other = describe(case.estimator(**change).fit(*case.data()), make("two", 500, seed=99)[0])
+        assert {name for name in expected if other[name] == expected[name]} <= same | {"predictions"}
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 def test_digests_notice_a_change():
     """A digest that nothing changes would prove nothing."""
     case = CASES["joint, two"]

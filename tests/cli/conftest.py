@@ -12,7 +12,7 @@ REGRESSION_DOMAIN = PEOPLE_DOMAIN.split("[features.savings]")[0] + (
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """Return a folder with data, two domains and two fitted models."""
+    """Return a folder with data, two domains, and a forest and a boosted model of each."""
     folder = tmp_path_factory.mktemp("cli")
     people = synthetic_people(3000, 1)
     people.write_csv(folder / "people.csv")
@@ -20,5 +20,7 @@ def folder(tmp_path_factory):
     (folder / "domain.toml").write_text(PEOPLE_DOMAIN)
     (folder / "regression.toml").write_text(REGRESSION_DOMAIN)
     for name, domain in (("model", "domain"), ("regression", "regression")):
-        ok("fit", folder / "people.csv", "-d", folder / f"{domain}.toml", "-e", 1, "-o", folder / f"{name}.diprime")
+        arguments = ("fit", folder / "people.csv", "-d", folder / f"{domain}.toml", "-e", 1)
+        ok(*arguments, "-o", folder / f"{name}.diprime")
+        ok(*arguments, "--boost", "--rounds", 30, "-o", folder / f"boosted_{name}.diprime")
     return folder

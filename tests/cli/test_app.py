@@ -11,12 +11,15 @@ import pytest
 
 import diprime
 import diprime.cli.app
-from diprime import DiPriMeClassifier, Domain, load
+from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Ledger, load
 from diprime.cli import data_files
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.cli.drafting import CHECK_COMMENT
+from diprime.privacy.gaussian_dp import gaussian_budget
 from tests.cli.running import ok, refused, run
 from tests.small_data import assert_same_forest
+
+MODELS = ["model", "regression", "boosted_model", "boosted_regression"]
 
 
 def test_fit_writes_a_private_model_and_prints_its_ledger(folder, tmp_path):
@@ -28,6 +31,31 @@ def test_fit_writes_a_private_model_and_prints_its_ledger(folder, tmp_path):
     assert str(model.privacy_) in printed
     assert model.domain_ == Domain.from_toml(PEOPLE_DOMAIN)
     assert os.listdir(tmp_path) == ["m.diprime"]
+
+
+def test_boost_fits_a_boosted_model_under_epsilon_and_delta(folder, tmp_path):
+    options = ("--boost", "--delta", 1e-5, "--rounds", 20, "--learning-rate", 0.25, "--no-interactions")
+    arguments = ("fit", folder / "people.csv", "-d", folder / "domain.toml", "-e", 0.5, "-o", tmp_path / "m.diprime")
+    printed = ok(*arguments, *options)
+    model = load(tmp_path / "m.diprime")
+    assert isinstance(model, DiPriMeBoostingClassifier)
+    assert (model.privacy_.total, model.privacy_.delta) == (Fraction(1, 2), Fraction(1, 10**5))
+    assert model.privacy_.is_private
+    assert str(model.privacy_) in printed
+    assert (model.forest_.n_trees, model.learning_rate, model.interactions) == (20, 0.25, False)
+    ok(*arguments, "--boost")
+    assert load(tmp_path / "m.diprime").get_params() | {"domain": None} == DiPriMeBoostingClassifier(0.5).get_params()
+
+
+@pytest.mark.parametrize(
+    "option", [("--delta", 1e-6), ("--rounds", 9), ("--learning-rate", 0), ("--no-interactions",)], ids=lambda o: o[0]
+)
+@pytest.mark.parametrize("command", ["fit", "plan"])
+def test_options_of_boosting_need_boost(folder, tmp_path, command, option):
+    given = (folder / "people.csv", "-o", tmp_path / "m") if command == "fit" else ("--rows", 100)
+    said = refused(command, *given, "-d", folder / "domain.toml", "-e", 1, *option, code=2)
+    assert f"'{option[0]}': it is an option of boosting; give --boost as well" in said
+    assert not (tmp_path / "m").exists()
 
 
 @pytest.mark.filterwarnings("always::diprime.PrivacyWarning")
@@ -50,7 +78,7 @@ def test_a_fit_of_a_file_is_a_fit_of_its_rows(folder, tmp_path, kind, monkeypatc
 
 @pytest.mark.parametrize("output", ["out.csv", "out.parquet"])
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-@pytest.mark.parametrize("name", ["model", "regression"])
+@pytest.mark.parametrize("name", MODELS)
 def test_predictions_are_those_of_the_model(folder, tmp_path, name, kind, output, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 30_000)
     path = tmp_path / output
@@ -71,7 +99,7 @@ def test_predictions_are_those_of_the_model(folder, tmp_path, name, kind, output
     assert table["age"].cast(int).to_list() == people["age"].to_list()
     assert table["income"].to_list() == people["income"].to_list()
     assert table["prediction"].to_list() == model.predict(rows).tolist()
-    if name == "model":
+    if name.endswith("model"):
         assert table.columns[3:] == ["probability above 50k", "probability up to 50k"]
         assert np.array_equal(table.select(table.columns[3:]).to_numpy(), model.predict_proba(rows))
     assert os.listdir(tmp_path) == [output]
@@ -150,13 +178,38 @@ def test_plan_of_a_number_and_without_privacy(folder):
     assert "0.00 records" in printed
 
 
-@pytest.mark.parametrize("name", ["model", "regression"])
+def test_plan_of_boosting(folder):
+    arguments = ("plan", "--rows", 5000, "-e", 0.5, "-d", folder / "regression.toml", "--repeats", 1)
+    options = ("--boost", "--delta", 1e-7, "--rounds", 20)
+    said = json.loads(ok(*arguments, *options, "--json"))
+    assert said["n_rounds"] == 20
+    assert said["round_noise"] > 0
+    ledger = Ledger.from_dict(said["ledger"])
+    assert (ledger.total, ledger.delta) == (Fraction(1, 2), Fraction(1, 10**7))
+    printed = ok(*arguments, *options)
+    assert "ε = 0.5, δ = 1e-07" in printed
+    for charge in ledger.charges:
+        assert re.search(rf"{charge.kind} .*{float(charge.total):.4g} .*{ledger.share(charge):.1%}", printed)
+    sum_of_charges = float(gaussian_budget(Fraction(1, 2), Fraction(1, 10**7)))
+    assert f"Sum: μ² = {sum_of_charges:.6g}. At δ = 1e-07 that is ε = 0.5." in printed
+    assert "the same boosted model without noise" in printed
+
+
+def test_plan_of_boosting_without_privacy(folder):
+    printed = ok(
+        "plan", "--rows", 500, "-e", "inf", "-d", folder / "domain.toml", "--repeats", 1, "--boost", "--rounds", 5
+    )
+    assert "0.00 times the largest gradient" in printed
+    assert "Sum: μ² = inf" in printed
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_show_prints_ledger_importances_and_a_tree(folder, name):
     model = load(folder / f"{name}.diprime")
     printed = ok("show", folder / f"{name}.diprime", "--depth", 1)
     assert str(model.privacy_) in printed
     assert "Importances" in printed
-    assert printed.count(" ± ") == 3
+    assert printed.count(", weight " if name.startswith("boosted") else " ± ") == 3
     said = json.loads(ok("show", folder / f"{name}.diprime", "--json"))
     assert said["ledger"] == model.privacy_.to_dict()
     assert said["importances"] == dict(zip(model.domain_.names, model.feature_importances_, strict=True))
@@ -171,9 +224,47 @@ def test_merge_takes_the_largest_epsilon(folder, tmp_path):
     assert load(tmp_path / "both").forest_.n_trees == load(tmp_path / "b").forest_.n_trees + 1
 
 
-def test_report_is_a_page(folder, tmp_path):
-    ok("report", folder / "model.diprime", "-o", tmp_path / "report.html")
-    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+def test_merge_of_boosted_models(folder, tmp_path):
+    arguments = ("fit", folder / "people.csv", "-d", folder / "domain.toml", "-e", 2)
+    ok(*arguments, "--boost", "--rounds", 5, "-o", tmp_path / "b")
+    said = json.loads(ok("merge", folder / "boosted_model.diprime", tmp_path / "b", "-o", tmp_path / "both", "--json"))
+    assert (said["ledger"]["total"], said["ledger"]["delta"]) == ("2", "1/1000000")
+    assert load(tmp_path / "both").forest_.n_trees == 35
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_report_is_a_page(folder, tmp_path, name):
+    ok("report", folder / f"{name}.diprime", "-o", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert ("δ = 1e-06" in page) is name.startswith("boosted")
+
+
+@pytest.mark.parametrize("name", ["boosted_model", "boosted_regression"])
+def test_explain_tells_what_adds_up_to_the_scores(folder, name, monkeypatch):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 150)  # the last row is within the second block
+    model = load(folder / f"{name}.diprime")
+    expected = model.explain(synthetic_people(3000, 1).select(model.domain_.names).head(5))
+    arguments = ("explain", folder / f"{name}.diprime", folder / "people.csv", "--rows", 5)
+    said = json.loads(ok(*arguments, "--json"))
+    assert [tuple(term) for term in said["terms"]] == list(expected.terms)
+    assert said["targets"] == list(expected.targets)
+    for field in ("offset", "contributions", "scores"):
+        assert np.array_equal(said[field], getattr(expected, field))
+    printed = ok(*arguments, "--most", 2)
+    assert printed.count("log-odds of up to 50k" if name == "boosted_model" else ": prediction") == 5
+    assert all(expected.row(i, 2) in printed for i in range(5))
+    assert "row 5" not in printed
+
+
+def test_explain_names_the_classes_if_there_are_several(tmp_path):
+    (tmp_path / "d.csv").write_text("a,y\n" + "1,p\n5,q\n9,r\n" * 100)
+    (tmp_path / "d.toml").write_text(
+        '[features.a]\nkind = "numeric"\nlow = 0\nhigh = 10\n[target]\nkind = "categorical"\nlevels = ["p", "q", "r"]\n'
+    )
+    ok("fit", tmp_path / "d.csv", "-d", tmp_path / "d.toml", "-e", 10, "--boost", "--rounds", 5, "-o", tmp_path / "m")
+    printed = ok("explain", tmp_path / "m", tmp_path / "d.csv", "--rows", 1000)
+    assert printed.count(": scores of p, q, r: ") == 300
 
 
 def test_the_demonstration_runs_every_command_it_shows(tmp_path):
@@ -188,7 +279,7 @@ def test_the_demonstration_runs_every_command_it_shows(tmp_path):
 
 # Help ----------------------------------------------------------------------------------------------------------------
 
-COMMANDS = ["plan", "fit", "predict", "show", "report", "merge", "demo", "domain draft", "domain check"]
+COMMANDS = ["plan", "fit", "predict", "explain", "show", "report", "merge", "demo", "domain draft", "domain check"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -232,7 +323,21 @@ def test_a_mistake_is_one_sentence(folder, tmp_path):
     assert "lacks the column 'name'" in refused("domain", "draft", data, "--target", "name")
     assert "no tree 99" in refused("show", model, "--tree", 99)
     assert "different domains" in refused("merge", model, different_domain(folder, tmp_path), "-o", out)
-    assert "classifier and a regressor" in refused("merge", model, folder / "regression.diprime", "-o", out)
+    assert not out.exists()
+
+
+def test_a_mistake_with_boosted_models_is_one_sentence(folder, tmp_path):
+    data, model, out = folder / "people.csv", folder / "model.diprime", tmp_path / "out"
+    for other in MODELS[1:]:
+        assert "cannot be merged: fit all models alike" in refused(
+            "merge", model, folder / f"{other}.diprime", "-o", out
+        )
+    assert "model.diprime is a forest; only boosted models" in refused("explain", model, data)
+    fit = ("fit", data, "-d", folder / "domain.toml", "-e", 1, "--boost", "-o", out)
+    assert "delta must be a number from 0 to below 1" in refused(*fit, "--delta", 1)
+    assert "delta must be above 0" in refused(*fit, "--delta", 0)
+    assert "'--rounds'" in refused(*fit, "--rounds", 0, code=2)
+    assert "'--learning-rate'" in refused(*fit, "--learning-rate", 2, code=2)
     assert not out.exists()
 
 

@@ -1,5 +1,7 @@
 """Fits to synthetic data of any domain."""
 
+import math
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -36,16 +38,45 @@ def test_synthetic_rows_take_every_code(target):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")  # of the seed
-def test_noise_costs_accuracy_if_epsilon_is_small(target, monkeypatch):
+@pytest.mark.parametrize("options", [{}, {"boost": True, "delta": 1e-7, "n_rounds": 50}], ids=["forest", "boosted"])
+def test_noise_costs_accuracy_if_epsilon_is_small(target, options, monkeypatch):
     monkeypatch.setattr(planning, "estimator", partial(planning.estimator, random_state=0))
     domain = Domain({name: FEATURES[name] for name in "abc"}, TARGETS[target])
     ticks = []
-    noisy, precise = (rehearse(domain, epsilon, 4000, 2, ticks.append) for epsilon in (0.002, 1000))
+    noisy, precise = (rehearse(domain, epsilon, 4000, 2, ticks.append, **options) for epsilon in (0.002, 1000))
     assert ticks == [0.5] * 4
     assert noisy.noiseless - noisy.private > 0.1
     assert abs(precise.noiseless - precise.private) < 0.05
     assert precise.noiseless > precise.guess + 0.1
-    assert noisy.leaf_noise > precise.leaf_noise
     assert noisy.measure == ("accuracy" if target == "classes" else "R²")
-    assert noisy.records_per_leaf == 4000 / (noisy.n_trees * 2**noisy.depth)
     assert noisy.ledger.total == noisy.ledger.epsilon
+    shape = noisy.shape
+    if options:
+        assert shape.round_noise > 100 * precise.shape.round_noise
+        assert shape.n_rounds == 50
+        assert noisy.ledger.delta == Fraction(1, 10**7)
+    else:
+        assert shape.leaf_noise > precise.shape.leaf_noise
+        assert shape.records_per_leaf == 4000 / (shape.n_trees * 2**shape.depth)
+
+
+def test_the_model_without_noise_has_as_many_rounds(monkeypatch):
+    fitted = []
+
+    def remembered(*arguments, **options):
+        fitted.append(plain(*arguments, **options))
+        return fitted[-1]
+
+    plain = planning.estimator
+    monkeypatch.setattr(planning, "estimator", remembered)
+    rehearse(Domain({"a": Numeric(0, 10)}, TARGETS["classes"]), 1.0, 100, 1, lambda share: None, boost=True)
+    assert [model.epsilon for model in fitted] == [1.0, math.inf]
+    assert fitted[0].forest_.n_trees == fitted[1].forest_.n_trees
+
+
+def test_the_noise_of_a_round_is_in_units_of_the_largest_gradient():
+    domain = Domain({"a": Numeric(0, 10)}, TARGETS["number"])
+    planned = rehearse(domain, 1.0, 100, 1, lambda share: None, boost=True, n_rounds=25)
+    rounds = next(charge for charge in planned.ledger.charges if charge.kind == "round sums")
+    # A record adds at most one unit and a count of a quarter of a unit.
+    assert planned.shape.round_noise == pytest.approx(math.sqrt((1 + 1 / 16) / float(rounds.measure.mu_squared)))

@@ -65,7 +65,7 @@ def test_models_that_do_not_belong_together_are_not_merged(X, y):
     for models, kind, message in [
         ([], ValueError, "There is nothing to merge"),
         (classifier, TypeError, "models is a single model; give a list"),
-        ([classifier, regressor], ValueError, "A classifier and a regressor cannot be merged"),
+        ([classifier, regressor], ValueError, "DiPriMeClassifier and DiPriMeRegressor cannot be merged"),
         ([classifier, DiPriMeClassifier(domain=wider).fit(X, y)], ValueError, "Models of different domains cannot be"),
         ([classifier, DiPriMeClassifier(domain=YES_NO)], NotFittedError, "is not fitted yet"),
         ([classifier, RandomForestClassifier()], TypeError, "Only DiPriMe estimators can be merged, got RandomForest"),

@@ -1,5 +1,6 @@
 """One table of parameters: constructor, documentation, checks, model files and reports agree with it."""
 
+import ast
 import inspect
 import math
 import re
@@ -7,81 +8,128 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 
-from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Numeric
-from diprime.estimators.parameters import PARAMETERS, RECORDED
+from diprime import (
+    Categorical,
+    DiPriMeBoostingClassifier,
+    DiPriMeBoostingRegressor,
+    DiPriMeClassifier,
+    DiPriMeRegressor,
+    Domain,
+    Numeric,
+)
+from diprime.estimators.parameters import BOOSTING, FOREST, read_parameters, record_parameters, recorded
 from diprime.report import render
 from tests.docstrings import read_defaults, read_sections
 from tests.estimators.domains import NUMBER, YES_NO
-from tests.small_data import DOMAINS, ESTIMATORS, TASKS, fit, make
+from tests.small_data import DOMAINS, boost, fit, make
 
-BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
+TABLES = {
+    DiPriMeClassifier: FOREST,
+    DiPriMeRegressor: FOREST,
+    DiPriMeBoostingClassifier: BOOSTING,
+    DiPriMeBoostingRegressor: BOOSTING,
+}
+BY_NAME = {parameter.name: parameter for parameter in (*FOREST, *BOOSTING)}
 
 
 # -- agreement --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS.values())
+@pytest.mark.parametrize("estimator", TABLES)
 def test_the_constructor_has_the_parameters_and_defaults_of_the_table(estimator):
     arguments = inspect.signature(estimator).parameters
-    assert list(arguments) == list(BY_NAME)
+    assert list(arguments) == [parameter.name for parameter in TABLES[estimator]]
     for name, argument in arguments.items():
         assert argument.default is BY_NAME[name].default, name
-    assert estimator().get_params() == {name: parameter.default for name, parameter in BY_NAME.items()}
+    assert estimator().get_params() == {parameter.name: parameter.default for parameter in TABLES[estimator]}
     assert repr(estimator()) == f"{estimator.__name__}()"
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS.values())
+@pytest.mark.parametrize("estimator", TABLES)
 def test_the_documentation_has_the_parameters_and_defaults_of_the_table(estimator):
     documented = read_defaults(estimator)
-    assert list(documented) == list(BY_NAME)
+    assert list(documented) == [parameter.name for parameter in TABLES[estimator]]
     assert documented.pop("domain") is None  # it has a default only for scikit-learn's sake, and must be given
     for name, default in documented.items():
-        assert default.replace('"', "'") == repr(BY_NAME[name].default), name
+        assert ast.literal_eval(default) == BY_NAME[name].default, name
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_model_files_and_reports_hold_the_recorded_parameters(task):
-    model = fit_small(ESTIMATORS[task])
-    assert list(model._to_content().parameters) == list(RECORDED)
+@pytest.mark.parametrize("estimator", TABLES)
+def test_model_files_and_reports_hold_the_recorded_parameters(estimator):
+    model, names = fit_small(estimator), list(recorded(TABLES[estimator]))
+    assert list(model._to_content().parameters) == names
     facts = re.findall(r"<dt>(.+?)</dt><dd>(.+?)</dd>", render(model))
-    assert [name for name, _ in facts] == ["predicts", "trees", "records", "features", *RECORDED]
-    assert dict(facts).items() >= {name: str(getattr(model, name)) for name in RECORDED}.items()
+    assert [name for name, _ in facts] == ["predicts", "trees", "records", "features", *names]
+    assert dict(facts).items() >= {name: str(getattr(model, name)) for name in names}.items()
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_every_setting_of_a_fit_is_a_parameter(task):
-    settings = vars(ESTIMATORS[task](domain=DOMAINS[task])._check_settings(4))
-    assert settings.keys() == {*RECORDED, "verbose", "policy"} - {"accounting"}, "accounting becomes a policy"
+@pytest.mark.parametrize("estimator", TABLES)
+def test_what_is_recorded_is_read_back(estimator):
+    model, table = fit_small(estimator), TABLES[estimator]
+    record = record_parameters(model, table)
+    assert read_parameters(record, table) == {name: getattr(model, name) for name in recorded(table)}
+    assert read_parameters({"epsilon": "1/2", "delta": "1/8"} if table is BOOSTING else {"epsilon": "1/2"}, table) == {
+        **{name: parameter.default for name, parameter in recorded(table).items()},
+        **({"epsilon": 0.5, "delta": 0.125} if table is BOOSTING else {"epsilon": 0.5}),
+    }
+    for name in {"epsilon", "delta"} & record.keys():
+        with pytest.raises(ValueError, match=f"^{name} is missing"):
+            read_parameters({other: value for other, value in record.items() if other != name}, table)
+    with pytest.raises(ValueError, match="does not know"):
+        read_parameters({**record, "mtry": 3}, table)
 
 
-def test_what_is_not_recorded_is_about_a_machine_or_a_secret_or_held_elsewhere():
-    assert BY_NAME.keys() - RECORDED.keys() == {"domain", "n_jobs", "random_state", "verbose"}
+@pytest.mark.parametrize("estimator", [DiPriMeClassifier, DiPriMeRegressor])
+def test_every_setting_of_a_fit_is_a_parameter(estimator):
+    settings = vars(estimator(domain=domain_of(estimator))._check_settings(4))
+    assert settings.keys() == {*recorded(FOREST), "verbose", "policy"} - {"accounting"}, "accounting becomes a policy"
 
 
-@pytest.mark.parametrize("parameter", [p for p in PARAMETERS if p.name != "domain"], ids=lambda p: p.name)
+@pytest.mark.parametrize("estimator", [DiPriMeBoostingClassifier, DiPriMeBoostingRegressor])
+def test_every_setting_of_a_boosted_fit_is_a_parameter(estimator):
+    settings = vars(estimator(domain=domain_of(estimator))._check_settings(4))
+    assert settings.keys() == {*recorded(BOOSTING), "verbose"}
+
+
+@pytest.mark.parametrize("table", [FOREST, BOOSTING])
+def test_what_is_not_recorded_is_about_a_machine_or_a_secret_or_held_elsewhere(table):
+    names = {parameter.name for parameter in table}
+    assert names - recorded(table).keys() == {"domain", "n_jobs", "random_state", "verbose"}
+
+
+@pytest.mark.parametrize("parameter", [p for p in BY_NAME.values() if p.name != "domain"], ids=lambda p: p.name)
 def test_every_default_is_accepted(parameter):
     parameter.check(parameter.default)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS.values())
+@pytest.mark.parametrize("estimator", TABLES)
 def test_the_documentation_names_every_parameter(estimator):
     sections = read_sections(estimator)
     assert list(sections) == ["Parameters", "Attributes", "Examples"]
     documented = re.findall(r"^(\w+) : ", sections["Parameters"], flags=re.MULTILINE)
     assert documented == list(inspect.signature(estimator).parameters)
-    assert sections["Parameters"] == read_sections(DiPriMeClassifier)["Parameters"]  # it is written twice
+    first = next(other for other, table in TABLES.items() if table is TABLES[estimator])
+    assert sections["Parameters"] == read_sections(first)["Parameters"]  # it is written twice
     fitted = fit_small(estimator)
     documented = set(re.findall(r"^(\w+_) : ", sections["Attributes"], flags=re.MULTILINE))
     assert {name for name in vars(fitted) if name.endswith("_")} <= documented
     assert all(hasattr(fitted, name) for name in documented - {"feature_names_in_"})
 
 
+def task_of(estimator):
+    return "regression" if issubclass(estimator, RegressorMixin) else "classification"
+
+
+def domain_of(estimator):
+    return DOMAINS[task_of(estimator)]
+
+
 def fit_small(estimator):
-    task = "classification" if estimator is DiPriMeClassifier else "regression"
-    return fit(task, *make(task, 60))
+    task = task_of(estimator)
+    return (fit if TABLES[estimator] is FOREST else boost)(task, *make(task, 60))
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
@@ -125,6 +173,21 @@ BAD_VALUES = [
     ("split_share", math.nan, ValueError, 'split_share must be "auto" or a number strictly between 0 and 1, got nan.'),
     ("balance", -0.1, ValueError, 'balance must be "auto" or a number from 0 to 1000, got -0.1.'),
     ("balance", "some", ValueError, "balance must be \"auto\" or a number from 0 to 1000, got 'some'."),
+    ("delta", 0, ValueError, "delta must be above 0, got 0: Gaussian noise needs it; a forest does not."),
+    ("delta", -1e-6, ValueError, "delta must be a number from 0 to below 1, got -1e-06."),
+    ("delta", 1, ValueError, "delta must be a number from 0 to below 1, got 1."),
+    ("delta", math.nan, ValueError, "delta must be a number from 0 to below 1, got nan."),
+    ("delta", None, TypeError, "delta must be a number from 0 to below 1, got None."),
+    ("delta", True, TypeError, "delta must be a number from 0 to below 1, got True."),
+    ("n_rounds", 0, ValueError, 'n_rounds must be "auto" or an integer from 1 to 100000, got 0.'),
+    ("n_rounds", 10**6, ValueError, 'n_rounds must be "auto" or an integer from 1 to 100000, got 1000000.'),
+    ("n_rounds", 2.0, ValueError, 'n_rounds must be "auto" or an integer from 1 to 100000, got 2.0.'),
+    ("n_rounds", None, ValueError, 'n_rounds must be "auto" or an integer from 1 to 100000, got None.'),
+    ("learning_rate", -0.1, ValueError, 'learning_rate must be "auto" or a number from 0 to 1, got -0.1.'),
+    ("learning_rate", 1.5, ValueError, 'learning_rate must be "auto" or a number from 0 to 1, got 1.5.'),
+    ("learning_rate", "fast", ValueError, "learning_rate must be \"auto\" or a number from 0 to 1, got 'fast'."),
+    ("interactions", 1, ValueError, "interactions must be one of True, False, got 1."),
+    ("interactions", "auto", ValueError, "interactions must be one of True, False, got 'auto'."),
     ("n_jobs", 0, ValueError, "n_jobs must not be 0; use None for all cores or a positive number of threads."),
     ("random_state", "seed", ValueError, "'seed' cannot be used to seed a numpy.random.RandomState instance"),
     ("domain", "auto", TypeError, "domain must be a Domain or 'infer', got a str; write Domain("),
@@ -151,7 +214,10 @@ def test_every_parameter_but_verbose_has_values_that_it_refuses():
 
 @pytest.mark.parametrize(("name", "value", "kind", "message"), BAD_VALUES + BAD_IN_CONTEXT)
 def test_a_bad_parameter_gets_one_clear_sentence(X, y, name, value, kind, message):
-    model = DiPriMeClassifier(**{"domain": YES_NO, name: value})
+    estimator = (
+        DiPriMeClassifier if name in inspect.signature(DiPriMeClassifier).parameters else DiPriMeBoostingClassifier
+    )
+    model = estimator(**{"domain": YES_NO, name: value})
     with pytest.raises(kind) as caught:
         model.fit(X, y)
     assert type(caught.value) is kind

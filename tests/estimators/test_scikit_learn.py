@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 
 from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain
 from tests.estimators.domains import ABC, NUMBER, YES_NO
-from tests.small_data import ESTIMATORS, TASKS, assert_same_forest, fit, make
+from tests.small_data import BOOSTERS, ESTIMATORS, TASKS, assert_same_forest, fit, make
 
 not_private = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 
@@ -25,13 +25,18 @@ NEEDS_MORE_ROWS = {"check_classifiers_train", "check_regressors_train", "check_r
 
 
 @not_private
-@parametrize_with_checks([estimator(1000, "infer", random_state=0) for estimator in ESTIMATORS.values()])
+@parametrize_with_checks(
+    [
+        *(estimator(1000, "infer", random_state=0) for estimator in ESTIMATORS.values()),
+        *(estimator(1000, "infer", random_state=0, n_rounds=100) for estimator in BOOSTERS.values()),
+    ]
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 @not_private
-@pytest.mark.parametrize("estimator", ESTIMATORS.values())
+@pytest.mark.parametrize("estimator", [*ESTIMATORS.values(), *BOOSTERS.values()])
 def test_scikit_learn_checks_with_default_parameters(estimator):
     results = check_estimator(estimator(domain="infer", random_state=0), on_fail=None, on_skip=None)
     failed = {result["check_name"] for result in results if result["status"] == "failed"}

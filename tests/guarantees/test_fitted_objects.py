@@ -17,10 +17,11 @@ import pytest
 
 import diprime
 import diprime.estimators.base
-from diprime import Charge, Domain, Forest, Ledger, merge
+from diprime import AdditiveForest, Charge, Domain, Forest, Ledger, merge
 from diprime.baselines import DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.domain.target_layout import TargetLayout
 from diprime.engines.local import LocalEngine
+from diprime.engines.local_scores import LocalScoreEngine
 from diprime.estimators.parameters import RANDOM_STATE
 from diprime.privacy.ledger import Receipt
 from diprime.privacy.measures import PureEpsilon
@@ -31,12 +32,12 @@ from diprime.training.splitting.levels import Level
 from tests.candidate_splits import engine_of
 from tests.guarantees.leaks import Secrets, leaks, things
 from tests.paid import receipt
-from tests.small_data import DOMAINS, METHODS, TASKS, fit, make
+from tests.small_data import DOMAINS, METHODS, TASKS, boost, fit, make
 
 N = 7919  # a prime that no public number of these fits comes near
 
 
-def fit_and_know(task, monkeypatch, **parameters):
+def fit_and_know(task, monkeypatch, learn=fit, **parameters):
     """Fit without a seed, and keep by other means what the model must forget."""
     sources = []
 
@@ -50,7 +51,8 @@ def fit_and_know(task, monkeypatch, **parameters):
     X[:, 0] = np.clip(X[:, 0], 0.137428811, 9.862571189)  # inside the public range: these ends are private
     missing = np.arange(N) % 100 == 0
     y = np.where(missing, None if task == "classification" else np.nan, y)
-    model = fit(task, X, y, **{"n_estimators": 1, "max_depth": 7, **parameters})
+    shape = {"n_estimators": 1, "max_depth": 7} if learn is fit else {}
+    model = learn(task, X, y, **{**shape, **parameters})
     (source,) = sources
     used = ~missing
     numbers = {"n": N, "rows with a target": int(used.sum()), "least": np.nanmin(X[:, 0]), "most": np.nanmax(X[:, 0])}
@@ -85,6 +87,22 @@ def test_no_secret_is_found_on_a_forest_of_many_trees(task, partition, monkeypat
     for shape in ({"n_estimators": 5}, {"n_estimators": "auto", "max_depth": "auto"}):
         model, secrets, _ = fit_and_know(task, monkeypatch, partition=partition, **shape)
         assert leaks(model, replace(secrets, true_counts=np.array([]))) == []
+
+
+@pytest.mark.parametrize("n_rounds", [1, 30])
+@pytest.mark.parametrize("task", TASKS)
+def test_no_secret_is_found_on_a_boosted_model(task, n_rounds, monkeypatch):
+    model, secrets, X = fit_and_know(task, monkeypatch, boost, n_rounds=n_rounds)
+    if n_rounds > 1:
+        secrets = replace(secrets, true_counts=np.array([]))
+    assert leaks(model, secrets) == []
+    model.predict(X[:100])
+    model.apply(X[:100])
+    model.explain(X[:100])
+    model.feature_importances_
+    assert leaks(model, secrets) == []
+    assert leaks(merge([model, model]), replace(secrets, true_counts=np.array([]))) == []
+    assert leaks(pickle.loads(pickle.dumps(model)), secrets) == []
 
 
 def replaced_forest(model, **arrays):
@@ -181,6 +199,41 @@ def test_a_fitted_model_holds_these_attributes_and_no_others(task):
     assert {f.name for f in fields(Ledger)} == set(vars(model.privacy_))
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_a_boosted_model_holds_these_attributes_and_no_others(task):
+    model = boost(task, *make(task, 500))
+    expected = {"domain_", "privacy_", "forest_", "n_features_in_"} | (
+        {"classes_"} if task == "classification" else set()
+    )
+    assert set(vars(model)) - set(model.get_params()) == expected
+    assert {f.name for f in fields(AdditiveForest)} == set(vars(model.forest_)) == {
+        "depths", "features", "masks", "values", "counts", "offset", "quantum", "code_weights", "link"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_two_boosted_data_sets_differ_in_the_numbers_of_the_model_alone(task):
+    """Shapes of trees follow from released sums, and so does the quantum; everything else is the same."""
+    a, b = (boost(task, *make(task, n, seed=n)) for n in (31, 4000))
+    assert set(vars(a)) == set(vars(b))
+    assert str(a.privacy_) == str(b.privacy_)
+    assert a.domain_ is b.domain_
+    assert a.get_params() == b.get_params()
+    assert a.forest_.n_trees == b.forest_.n_trees
+    assert a.forest_.code_weights.shape == b.forest_.code_weights.shape
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_counts_of_codes_are_noisy_unless_epsilon_is_infinite(task):
+    X, y = make(task, 2000)
+    for epsilon, exact in ((1, False), (float("inf"), True)):
+        found = boost(task, X, y, epsilon=epsilon).forest_.code_weights
+        codes = DOMAINS[task].encode(X)
+        truth = np.stack([np.bincount(codes[:, j], minlength=256) for j in range(codes.shape[1])])
+        assert np.array_equal(found, truth) == exact
+        assert exact or np.mean(found == truth) < 0.2
+
+
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
@@ -215,7 +268,7 @@ def test_leaf_counts_are_noisy_unless_epsilon_is_infinite(task):
         assert np.array_equal(model.forest_.counts, truth) == exact
 
 
-OF_A_FIT = (Receipt, Selection, LocalEngine, Level, RandomSource)
+OF_A_FIT = (Receipt, Selection, LocalEngine, LocalScoreEngine, Level, RandomSource)
 
 
 def alive():
@@ -235,7 +288,7 @@ def fit_all(task):
     X, y = make(task, 300)
     models = [fit(task, X, y, method=method, partition=p) for method in METHODS for p in (True, False)]
     baseline = DPRandomForestRegressor if task == "regression" else DPRandomForestClassifier
-    return [*models, baseline(domain=DOMAINS[task]).fit(X, y)]
+    return [*models, baseline(domain=DOMAINS[task]).fit(X, y), boost(task, X, y)]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -259,9 +312,10 @@ def test_a_random_source_cannot_be_saved_by_accident():
         pickle.dumps(RandomSource())
 
 
+@pytest.mark.parametrize("learn", [fit, boost])
 @pytest.mark.parametrize("task", TASKS)
-def test_saved_models_hold_no_more_than_the_model(task, tmp_path, monkeypatch):
-    model, secrets, X = fit_and_know(task, monkeypatch)
+def test_saved_models_hold_no_more_than_the_model(task, learn, tmp_path, monkeypatch):
+    model, secrets, X = fit_and_know(task, monkeypatch, learn)
     joblib.dump(model, tmp_path / "model.joblib")
     assert secrets.key not in (tmp_path / "model.joblib").read_bytes()
     loaded = joblib.load(tmp_path / "model.joblib")

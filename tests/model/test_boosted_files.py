@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime import Ledger, load
+from diprime import DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, Ledger, load
 from diprime._util.threads import Threads
 from diprime.model.additive import AdditiveForest
 from diprime.model.files import ModelContent, ModelFileError, from_bytes, load_content, save_content, to_bytes
@@ -90,9 +90,19 @@ def test_the_fixture_has_the_bytes_that_the_format_says():
     assert 2.0 ** header["quantum_exponent"] == forest.quantum
 
 
-def test_a_boosted_model_is_no_forest(tmp_path):
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_boosted_model_becomes_an_estimator_of_its_kind(target, tmp_path):
+    content = replace(content_of(target), parameters={**PARAMETERS, "delta": "1/1000000"})
+    save_content(content, tmp_path / "model.diprime")
+    model = load(tmp_path / "model.diprime")
+    assert type(model) is (DiPriMeBoostingRegressor if target == "number" else DiPriMeBoostingClassifier)
+    assert (model.epsilon, model.delta, model.n_rounds, model.learning_rate) == (1.0, 1e-6, 8, "auto")
+    assert model.domain_ == DOMAINS[target]
+
+
+def test_a_boosted_model_without_a_delta_is_refused(tmp_path):
     save_content(content_of("two"), tmp_path / "model.diprime")
-    with pytest.raises(ModelFileError, match="boosted model"):
+    with pytest.raises(ModelFileError, match="delta is missing"):
         load(tmp_path / "model.diprime")
 
 

@@ -98,7 +98,7 @@ def small():
 
 def test_a_row_as_text_has_the_largest_contributions_first():
     lines = small().row(0).splitlines()
-    assert lines[0] == "row 0: score -1.625"
+    assert lines[0] == "row 0: prediction -1.625"
     assert [line.split()[-1] for line in lines[1:]] == ["-1.5", "-0.5", "+0.25", "+0.125"]
     assert lines[-1].startswith("  age × hours  ")
     assert small().row(1).splitlines()[1:] == ["  offset                 -1.5", "  clipping to the range  +2.5"]
@@ -110,6 +110,7 @@ def test_an_explanation_as_text_has_its_first_rows():
     assert str(small()).count("row ") == 2
     many = Explanation((), ("yes",), np.zeros(1), np.zeros((9, 0, 1)), np.zeros((9, 1)))
     assert str(many).splitlines()[-1] == "and 6 more rows"
+    assert str(many).startswith("row 0: log-odds of yes 0\n")
     assert repr(many) == "<Explanation of 9 rows by 0 terms>"
     assert str(Explanation((), ("yes",), np.zeros(1), np.zeros((0, 0, 1)), np.zeros((0, 1)))) == ""
 
@@ -117,7 +118,7 @@ def test_an_explanation_as_text_has_its_first_rows():
 def test_several_scores_are_beside_each_other():
     forest, domain = made_forest(0, DOMAINS["three"]), DOMAINS["three"]
     text = explained(forest, domain, np.zeros((1, 5), dtype=np.uint8)).row(0)
-    assert text.splitlines()[0].endswith(" of a, b, c")
+    assert text.splitlines()[0].startswith("row 0: scores of a, b, c: ")
     assert all(len(line.rsplit("  ", 3)) == 4 for line in text.splitlines()[1:])
 
 

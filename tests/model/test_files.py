@@ -18,10 +18,11 @@ from sklearn.base import clone
 
 import diprime
 from diprime import Categorical, Charge, DiPriMeClassifier, Domain, Ledger, ModelFileError, Numeric, load, merge
-from diprime.estimators.parameters import RECORDED
+from diprime.estimators.parameters import FOREST, recorded
 from diprime.model import files
 from diprime.model.files import MAX_BYTES, from_bytes, to_bytes
 from diprime.model.forest import Forest
+from diprime.model.noise import LEAF_SUMS
 from diprime.model.tree_view import read_tree
 from diprime.model.trees import CHECK_BLOCK_SPLITS
 from diprime.privacy.measures import GaussianDP, PureEpsilon
@@ -242,13 +243,13 @@ def with_parameters(parameters):
     return file_of_format_1({**HEADER_OF_FORMAT_1, "parameters": parameters}, *BODY_OF_FORMAT_1)
 
 
-@pytest.mark.parametrize("name", sorted(RECORDED.keys() - {"epsilon"}))
+@pytest.mark.parametrize("name", sorted(recorded(FOREST).keys() - {"epsilon"}))
 def test_a_file_older_than_a_parameter_gets_its_default(tmp_path, name):
     parameters = {**HEADER_OF_FORMAT_1["parameters"]}
     parameters.pop(name)
     (tmp_path / "old").write_bytes(with_parameters(parameters))
     back = load(tmp_path / "old")
-    assert getattr(back, name) == RECORDED[name].default
+    assert getattr(back, name) == recorded(FOREST)[name].default
     assert all(getattr(back, other) == value for other, value in parameters.items() if other != "epsilon")
     assert_same_model(back, load(saved(back, tmp_path)))
 
@@ -578,7 +579,7 @@ def test_leaves_that_are_not_charged_in_pure_epsilon_are_refused(kinds):
     for kind in kinds:
         ledger.pay(Charge(kind, "rounded Gaussian", "none", GaussianDP(Fraction(1, 10))))
     with pytest.raises(ValueError, match="does not say what the leaves cost"):
-        files._read_ledger(ledger.to_dict())
+        files._read_ledger(ledger.to_dict(), LEAF_SUMS)
     if "leaf sums" not in kinds:
         ledger.pay(Charge("leaf sums", "discrete Laplace", "none", PureEpsilon(Fraction(1, 10))))
-        assert files._read_ledger(ledger.to_dict()) == ledger
+        assert files._read_ledger(ledger.to_dict(), LEAF_SUMS) == ledger

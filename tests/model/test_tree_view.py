@@ -220,7 +220,7 @@ def test_texts_of_features():
 def test_forests_of_another_kind_are_refused():
     domain = Domain({"a": Numeric(0, 1)}, Categorical(["x", "y"]))
     model = DPRandomForestClassifier(1, domain).fit([[0.5]], ["x"])
-    with pytest.raises(TypeError, match="DiPriMeClassifier or a DiPriMeRegressor, got a DPRandomForestClassifier"):
+    with pytest.raises(TypeError, match="DiPriMeRegressor or a boosted model, got a DPRandomForestClassifier"):
         fitted_forest(model)
 
 

@@ -140,7 +140,7 @@ def text_of(*parts):
 @pytest.mark.parametrize("pure", [Fraction(0), Fraction(1, 4)])
 def test_gaussian_charges_are_shown_in_their_measure_and_delta_in_plain_words(pure):
     ledger = gaussian_ledger(1, pure)
-    model = SimpleNamespace(privacy_=ledger, method="a method")
+    model = SimpleNamespace(privacy_=ledger, forest_=None, method="a method")
     text = text_of(
         *(section(model) for section in (sections.verdict, sections.promise, sections.ledger, sections.cite))
     )

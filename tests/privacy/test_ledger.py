@@ -7,6 +7,7 @@ import math
 import pickle
 import threading
 import time
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -115,7 +116,11 @@ ledgers = st.builds(
     st.lists(charges, max_size=3),
     st.lists(texts, max_size=2),
     delta=st.sampled_from([Fraction(0), MILLIONTH, Fraction(1, 3)]),
-)
+).map(lambda ledger: ledger if ledger.accounting == "paper" else without_strict_measures(ledger))
+
+
+def without_strict_measures(ledger):
+    return replace(ledger, charges=[replace(charge, strict_measure=None) for charge in ledger.charges])
 
 
 @given(st.lists(ledgers, min_size=1, max_size=3))
@@ -483,10 +488,37 @@ def test_a_file_makes_no_more_work_than_a_limit():
     data["total"] = "2"
     assert Ledger.from_dict(data).loss.mu_squared > Fraction(1, 10)
     most = ledger_module._MAX_GAUSSIAN - 1
-    assert len(Ledger.from_dict({**data_of_a_gaussian_ledger(), "merged": [data] * most}).merged) == most
-    many = {**data_of_a_gaussian_ledger(), "merged": [data] * (most + 1)}
+    assert len(Ledger.from_dict({**data, "merged": [data] * most}).merged) == most
+    many = {**data, "merged": [data] * (most + 1)}
     with pytest.raises(ValueError, match="ledgers have Gaussian charges"):
         Ledger.from_dict(many)
+
+
+def merged_data():
+    """Return a merged ledger as data: one with a seed, which costs more, and one without."""
+    parts = [Ledger(Fraction(2), delta=MILLIONTH), Ledger(Fraction(1), delta=MILLIONTH)]
+    for part, mu_squared in zip(parts, (Fraction(1, 10), Fraction(1, 20)), strict=True):
+        part.pay(Charge("sums", "rounded Gaussian", "", GaussianDP(mu_squared)))
+    parts[0].waive("random_state was set.")
+    return Ledger.merge(parts).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data["charges"][0].update(mu_squared="1/100"), "costs less than"),
+        (lambda data: data.update(waivers=[], private=True), "promises more than"),
+        (lambda data: data.update(delta="1/10000000", total="10"), "promises more than"),
+        (lambda data: data["merged"][1].update(accounting="paper", private=False), "promises more than"),
+        (lambda data: data["charges"][0].update(strict_mu_squared="inf"), "true cost is another"),
+    ],
+)
+def test_a_merged_ledger_never_promises_more_than_its_parts(change, message):
+    assert Ledger.from_dict(merged_data()).waivers
+    data = merged_data()
+    change(data)
+    with pytest.raises(ValueError, match=message):
+        Ledger.from_dict(data)
 
 
 def test_a_charge_keeps_its_kind_level_and_true_cost_in_json():

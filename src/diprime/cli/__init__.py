@@ -1,12 +1,13 @@
 """The command line, for analysts who have a CSV or Parquet file and do not write Python.
 
 - `app`: the commands;
+- `boosting_options`: the options of ``--boost``;
 - `shell`: what all commands share: output, errors, progress bars, signals and exit codes;
 - `data_files`: CSV and Parquet files, read in batches, and files of domains;
 - `text_values`: text as values of a domain;
 - `drafting`: a first draft of a domain, read from the data (``diprime domain draft``);
 - `checking`: how much of a table lies outside its domain (``diprime domain check``);
-- `planning`: a simulated fit, without data (``diprime plan``);
+- `planning`: simulated fits, without data (``diprime plan``);
 - `demo_data`: synthetic people (``diprime demo``).
 """
 

@@ -16,11 +16,19 @@ from rich.tree import Tree as TextTree
 
 import diprime
 from diprime._util.atomic_file import atomic_file
+from diprime.cli.boosting_options import (
+    BoostOption,
+    DeltaOption,
+    LearningRateOption,
+    NoInteractionsOption,
+    RoundsOption,
+    estimator_options,
+)
 from diprime.cli.checking import ColumnCheck, check
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.cli.drafting import count_unchecked_lines, draft
-from diprime.cli.planning import Model, estimator, rehearse
+from diprime.cli.planning import Boosted, Model, estimator, rehearse
 from diprime.cli.shell import (
     EXIT_CODES,
     CommandGroup,
@@ -32,9 +40,11 @@ from diprime.cli.shell import (
     stdout,
 )
 from diprime.domain import Task
+from diprime.model.explanation import Explanation
 from diprime.model.tree_view import Tree, contribution_text, read_tree
 from diprime.output.report import render
-from diprime.privacy.measures import exact_epsilon
+from diprime.privacy.ledger import Ledger
+from diprime.privacy.measures import exact_epsilon, rounded_text
 
 
 def _examples(*commands: str) -> str:
@@ -47,7 +57,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="Differentially private forests for tables: from a CSV and a domain to a model you may publish.",
+    help="Differentially private forests and boosting for tables: from a CSV and a domain to a model you may publish.",
     epilog=_examples(
         "diprime domain draft people.csv --target income > domain.toml",
         "diprime plan --rows 30000 --epsilon 1 --domain domain.toml",
@@ -153,57 +163,87 @@ def _print_checks(title: str, checks: dict[str, ColumnCheck], n_rows: int, targe
 # -- from plan to predictions ------------------------------------------------------------------------------------------
 
 
-@app.command(epilog=_examples("diprime plan --rows 30000 --epsilon 1 --domain domain.toml"))
-def plan(
+@app.command(
+    epilog=_examples(
+        "diprime plan --rows 30000 --epsilon 1 --domain domain.toml",
+        "diprime plan --rows 30000 --epsilon 1 --domain domain.toml --boost --delta 1e-6",
+    )
+)
+def plan(  # noqa: PLR0913 -- the options of a command are arguments
     rows: Annotated[int, typer.Option(min=1, help="About how many rows there are; a guess, if that is private.")],
     epsilon: EpsilonOption,
     domain_path: DomainPath,
     repeats: Annotated[int, typer.Option(min=1, help="How often to rehearse on made-up data.")] = 3,
+    *,
+    boost: BoostOption = False,
+    delta: DeltaOption = None,
+    rounds: RoundsOption = None,
+    learning_rate: LearningRateOption = None,
+    no_interactions: NoInteractionsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a fit would be like, without touching data.
 
-    Trees, depth, the split of the budget and the noise of leaves are what the fit would have. The accuracy is that of a
+    Trees, depth, the split of the budget and the noise are what the fit would have. The accuracy is that of a
     rehearsal on made-up data: independent features, uniform over the domain, and a target that adds up the effects of
     five of them. It tells what the noise costs at this size and budget, not how well your data can be predicted.
     """
     domain, _ = read_domain(domain_path)
     exact_epsilon(epsilon)
+    options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
     with progress("Rehearsing") as advance:
-        planned = rehearse(domain, epsilon, rows, repeats, advance)
+        planned = rehearse(domain, epsilon, rows, repeats, advance, **options)
     lost = planned.noiseless - planned.private
-    if as_json:
-        numbers = {name: value for name, value in vars(planned).items() if name != "ledger"}
-        print_json({**numbers, "lost_to_noise": lost, "ledger": planned.ledger.to_dict()})
-        return
-    print(f"A fit of about {rows:,} rows with ε = {epsilon:g}\n")
-    print(f"Trees:  {planned.n_trees} of depth {planned.depth}, with {2**planned.depth} leaves each.")
-    print(f"Leaves: about {planned.records_per_leaf:,.1f} records each, and noise with a standard deviation of")
-    print(f"        {planned.leaf_noise:,.2f} records in each released sum.\n")
     ledger = planned.ledger
-    unit = "ε or μ²" if ledger.total_delta else "ε"
+    if as_json:
+        scores = {name: value for name, value in vars(planned).items() if name not in ("shape", "ledger")}
+        print_json({**vars(planned.shape), **scores, "lost_to_noise": lost, "ledger": ledger.to_dict()})
+        return
+    budget = f"ε = {epsilon:g}, δ = {float(ledger.delta):g}" if boost else f"ε = {epsilon:g}"
+    print(f"A fit of about {rows:,} rows with {budget}\n\n{planned.shape}\n")
+    _print_budget(ledger)
+    kind = "boosted model" if boost else "forest"
+    print(f"\nRehearsal on made-up data, mean of {repeats}:")
+    print(f"  {planned.measure} {planned.private:.3f}; the same {kind} without noise {planned.noiseless:.3f}; ", end="")
+    print(f"the best guess without features {planned.guess:.3f}.")
+    print(f"  The noise costs {max(lost, 0):.3f}. That carries over to your data, roughly; the rest does not.")
+
+
+def _print_budget(ledger: Ledger) -> None:
+    unit = "μ²" if ledger.loss.mu_squared else "ε"
     table = Table("release", "mechanism", unit, "share", title="How the budget is split")
     for charge in ledger.charges:
         share = f"{ledger.share(charge):.1%}" if ledger.is_private else "–"
         table.add_row(charge.what, charge.mechanism, f"{float(charge.total):.4g}", share)
     stdout().print(table)
-    print(f"\nRehearsal on made-up data, mean of {repeats}:")
-    print(f"  {planned.measure} {planned.private:.3f}; the same forest without noise {planned.noiseless:.3f}; ", end="")
-    print(f"the best guess without features {planned.guess:.3f}.")
-    print(f"  The noise costs {max(lost, 0):.3f}. That carries over to your data, roughly; the rest does not.")
+    if ledger.loss.mu_squared:
+        total, delta = rounded_text(ledger.total), rounded_text(ledger.delta)
+        print(f"Sum: μ² = {rounded_text(ledger.loss.mu_squared)}. At δ = {delta} that is ε = {total}.")
 
 
-@app.command(epilog=_examples("diprime fit people.csv --domain domain.toml --epsilon 1 -o model.diprime"))
-def fit(
+@app.command(
+    epilog=_examples(
+        "diprime fit people.csv --domain domain.toml --epsilon 1 -o model.diprime",
+        "diprime fit people.csv --domain domain.toml --epsilon 1 --boost --delta 1e-6 -o model.diprime",
+    )
+)
+def fit(  # noqa: PLR0913 -- the options of a command are arguments
     data: DataPath,
     domain_path: DomainPath,
     epsilon: EpsilonOption,
     output: OutputPath,
+    *,
+    boost: BoostOption = False,
+    delta: DeltaOption = None,
+    rounds: RoundsOption = None,
+    learning_rate: LearningRateOption = None,
+    no_interactions: NoInteractionsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fit a model to private data, and write it to a file that may be published.
 
-    Epsilon is spent each time: a second model of the same people spends it again. Columns that the domain does not list
+    It is a forest under epsilon or, with --boost, a boosted model under epsilon and delta. Both are
+    spent each time: a second model of the same people spends them again. Columns that the domain does not list
     are not read. A number that cannot be read is an error, for you who hold the data; nothing is released then. Memory:
     about two bytes for each value of the table, plus a batch of rows.
     """
@@ -211,7 +251,8 @@ def fit(
     domain, text = read_domain(domain_path)
     file = DataFile(data)
     target = target_column(file, domain)
-    model = estimator(domain, epsilon, verbose=int(stderr().is_terminal))
+    options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
+    model = estimator(domain, epsilon, verbose=int(stderr().is_terminal), **options)
     with progress("Reading") as advance:
         batches = file.decoded_batches({**domain.features, target: domain.target}, advance)
         model.fit_batches((batch.select(domain.names), batch[target]) for batch in batches)
@@ -274,6 +315,41 @@ def predict(
     _confirm_written(output, as_json, predictions=str(output))
 
 
+@app.command(
+    epilog=_examples("diprime explain model.diprime new.csv", "diprime explain model.diprime new.csv --rows 1 --json")
+)
+def explain(
+    model_path: ModelPath,
+    data: DataPath,
+    rows: Annotated[int, typer.Option(min=1, help="How many rows to explain, from the first.")] = 3,
+    most: Annotated[int, typer.Option(min=1, help="How many contributions to print for a row.")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what each feature, and each pair, adds to the predictions of a boosted model for the first rows of a file.
+
+    Contributions add up to log-odds for two classes, to a score for each of more classes (probabilities are
+    proportional to their exponentials), and to the prediction itself for numbers. They are computed from the model
+    and the row alone.
+    """
+    model = diprime.load(model_path)
+    if not isinstance(model, Boosted):
+        raise InputError(f"{model_path} is a forest; only boosted models, fitted with --boost, can be explained.")
+    batches = DataFile(data).decoded_batches(model.domain_.features, lambda share: None)
+    first: list[pl.DataFrame] = []
+    while sum(batch.height for batch in first) < rows and (batch := next(batches, None)) is not None:
+        first.append(batch)
+    explanation = model.explain(pl.concat(first).head(rows).select(model.domain_.names))
+    if as_json:
+        print_json(_explanation_as_dict(explanation))
+    else:
+        texts = [explanation.row(i, most) for i in range(len(explanation.scores))]
+        print(escape_controls("\n\n".join(texts)))
+
+
+def _explanation_as_dict(explanation: Explanation) -> dict[str, Any]:
+    return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in vars(explanation).items()}
+
+
 def _check_folder(output: Path) -> None:
     """Raise an error if the folder of the output does not exist; called before a fit, not after it."""
     if not output.parent.is_dir():
@@ -284,7 +360,7 @@ def _predictions(model: Model, batch: pl.DataFrame, kept: list[str]) -> pl.DataF
     rows = batch.select(model.domain_.names)
     columns = {name: batch[name] for name in kept}
     columns["prediction"] = pl.Series(model.predict(rows).tolist(), strict=False)
-    if isinstance(model, diprime.DiPriMeClassifier):
+    if isinstance(model, diprime.DiPriMeClassifier | diprime.DiPriMeBoostingClassifier):
         shares = zip(model.classes_, model.predict_proba(rows).T, strict=True)
         columns |= {f"probability {label}": pl.Series(share) for label, share in shares}
     return pl.DataFrame(columns)
@@ -323,7 +399,10 @@ def show(
 
 @app.command(epilog=_examples("diprime report model.diprime -o report.html"))
 def report(model_path: ModelPath, output: OutputPath, as_json: JsonOption = False) -> None:
-    """Write a report for people: one HTML page with the promise, the ledger, importances and the trees."""
+    """Write a report for people: one HTML page with the promise, the ledger, importances and the trees.
+
+    Of a boosted model it draws the functions that add up, in place of the trees.
+    """
     page = render(diprime.load(model_path))
     with atomic_file(output) as file:
         file.write(page.encode())
@@ -336,9 +415,10 @@ def merge(
     output: OutputPath,
     as_json: JsonOption = False,
 ) -> None:
-    """Put the forests of models together that were fitted to different people, say in two hospitals.
+    """Put models together that were fitted to different people, say in two hospitals.
 
-    The merged model spends the largest epsilon of its parts, provided that nobody is in the data of two of them.
+    All are forests, or all are boosted. The merged model spends the largest epsilon of its parts, provided that nobody
+    is in the data of two of them.
     """
     merged = diprime.merge([diprime.load(path) for path in models])
     merged.save(output)

@@ -12,11 +12,13 @@ import numpy.typing as npt
 import polars as pl
 from sklearn.metrics import accuracy_score, r2_score
 
-from diprime import DiPriMeClassifier, DiPriMeRegressor
+from diprime import DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, DiPriMeClassifier, DiPriMeRegressor
 from diprime.cli.text_values import level_column
-from diprime.domain import Categorical, Domain, Numeric
-from diprime.model.noise import charged_noise_variance
+from diprime.domain import Categorical, Domain, Numeric, Task
+from diprime.engines.gradients import UNIT
+from diprime.model.noise import ROUND_SUMS, charged_noise_variance
 from diprime.privacy.ledger import Ledger
+from diprime.training.boosting.plan import noise_of
 
 INFORMATIVE_FEATURES = 5
 CLASS_SIGNAL = 3.0  # standard deviation of the classes' scores, to which standard Gumbel noise is added
@@ -24,7 +26,80 @@ NUMBER_SIGNAL, NUMBER_NOISE = 0.15, 0.1  # standard deviations as shares of the 
 BATCH_ROWS = 50_000
 TEST_ROWS = 20_000
 
-Model = DiPriMeClassifier | DiPriMeRegressor
+Forest = DiPriMeClassifier | DiPriMeRegressor
+Boosted = DiPriMeBoostingClassifier | DiPriMeBoostingRegressor
+Model = Forest | Boosted
+
+_ESTIMATORS: dict[tuple[bool, Task], type[Model]] = {
+    (False, "classification"): DiPriMeClassifier,
+    (False, "regression"): DiPriMeRegressor,
+    (True, "classification"): DiPriMeBoostingClassifier,
+    (True, "regression"): DiPriMeBoostingRegressor,
+}
+
+
+@dataclass(frozen=True)
+class ForestShape:
+    """The trees of a forest, and the noise of their leaves.
+
+    Attributes
+    ----------
+    n_trees, depth : int
+        The shape of the forest by default. It depends on a noisy row count, so that a fit may choose a slightly
+        different one.
+    records_per_leaf : float
+        The mean number of records in a leaf.
+    leaf_noise : float
+        The standard deviation of the noise in each of a leaf's sums, in records.
+    """
+
+    n_trees: int
+    depth: int
+    records_per_leaf: float
+    leaf_noise: float
+
+    @classmethod
+    def of(cls, model: Forest, n_rows: int) -> ForestShape:
+        """Return the shape of a fitted forest."""
+        n_trees, depth = model.forest_.n_trees, int(model.forest_.depths[0])
+        noise = math.sqrt(charged_noise_variance(model.privacy_, model.domain_.layout))
+        return cls(n_trees, depth, n_rows / (n_trees * 2**depth), noise)
+
+    def __str__(self) -> str:
+        return (
+            f"Trees:  {self.n_trees} of depth {self.depth}, with {2**self.depth} leaves each.\n"
+            f"Leaves: about {self.records_per_leaf:,.1f} records each, and noise with a standard deviation of\n"
+            f"        {self.leaf_noise:,.2f} records in each released sum."
+        )
+
+
+@dataclass(frozen=True)
+class BoostingShape:
+    """The rounds of boosting, and the noise of their sums.
+
+    Attributes
+    ----------
+    n_rounds : int
+        The number of rounds.
+    round_noise : float
+        The standard deviation of the noise in each sum of gradients, in units of the largest gradient of a record.
+    """
+
+    n_rounds: int
+    round_noise: float
+
+    @classmethod
+    def of(cls, model: Boosted) -> BoostingShape:
+        """Return the shape of a fitted boosted model."""
+        rounds = next(charge for charge in model.privacy_.charges if charge.kind == ROUND_SUMS)
+        return cls(model.forest_.n_trees, noise_of(rounds) / UNIT)
+
+    def __str__(self) -> str:
+        return (
+            f"Rounds: {self.n_rounds}, each on one or two features.\n"
+            f"Sums:   the gradients of the records in each cell of a round, and noise with a standard deviation of\n"
+            f"        {self.round_noise:,.2f} times the largest gradient of a record."
+        )
 
 
 @dataclass(frozen=True)
@@ -33,71 +108,63 @@ class Plan:
 
     Attributes
     ----------
-    n_trees, depth : int
-        The shape of the forest by default. It depends on a noisy row count, so that a fit may choose a slightly
-        different one.
+    shape : ForestShape or BoostingShape
+        What the model is made of.
     ledger : Ledger
         The split of the budget.
-    records_per_leaf : float
-        The mean number of records in a leaf.
-    leaf_noise : float
-        The standard deviation of the noise in each of a leaf's sums, in records.
     measure : str
         The name of the score: accuracy or R².
     private, noiseless, guess : float
-        Mean scores on synthetic data of the private forest, of the same forest without noise, and of the best constant
+        Mean scores on synthetic data of the private model, of the same model without noise, and of the best constant
         prediction.
     """
 
-    n_trees: int
-    depth: int
+    shape: ForestShape | BoostingShape
     ledger: Ledger
-    records_per_leaf: float
-    leaf_noise: float
     measure: str
     private: float
     noiseless: float
     guess: float
 
 
-def estimator(domain: Domain, epsilon: float, **parameters: Any) -> Model:
-    """Return an unfitted estimator for a domain's target."""
-    kind = DiPriMeClassifier if domain.task == "classification" else DiPriMeRegressor
-    return kind(epsilon, domain, **parameters)
+def estimator(domain: Domain, epsilon: float, *, boost: bool = False, **parameters: Any) -> Model:
+    """Return an unfitted estimator for a domain's target: a forest, or a boosted model."""
+    return _ESTIMATORS[boost, domain.task](epsilon, domain, **parameters)
 
 
-def rehearse(domain: Domain, epsilon: float, n_rows: int, repeats: int, advance: Callable[[float], None]) -> Plan:
-    """Fit forests to synthetic data of the domain, with and without noise, and return their scores."""
+def rehearse(
+    domain: Domain, epsilon: float, n_rows: int, repeats: int, advance: Callable[[float], None], **options: Any
+) -> Plan:
+    """Fit models to synthetic data of the domain, with and without noise, and return their scores.
+
+    The options are those of `estimator`.
+    """
     of_classes = domain.task == "classification"
     scores = []
     for seed in range(repeats):
         truth = SyntheticData(domain, seed)
-        model = estimator(domain, epsilon).fit_batches(truth.batches(n_rows))
-        n_trees, depth = model.forest_.n_trees, int(model.forest_.depths[0])
-        noiseless = estimator(domain, math.inf, n_estimators=n_trees, max_depth=depth).fit_batches(
-            truth.batches(n_rows)
-        )
+        model = estimator(domain, epsilon, **options).fit_batches(truth.batches(n_rows))
+        noiseless = estimator(domain, math.inf, **(options | _same_trees(model))).fit_batches(truth.batches(n_rows))
         X, y = truth.draw(TEST_ROWS)
         right = domain.encode_target(y)
-        forests = [domain.encode_target(m.predict(X)) for m in (model, noiseless)]
+        predictions = [domain.encode_target(m.predict(X)) for m in (model, noiseless)]
         if of_classes:
             guess = np.full_like(right, np.argmax(np.bincount(right)))
-            scores.append([accuracy_score(right, predicted) for predicted in (*forests, guess)])
+            scores.append([accuracy_score(right, predicted) for predicted in (*predictions, guess)])
         else:
-            scores.append([r2_score(right, predicted) for predicted in forests] + [0.0])
+            scores.append([r2_score(right, predicted) for predicted in predictions] + [0.0])
         advance(1 / repeats)
     private, without_noise, best_guess = np.mean(scores, axis=0).tolist()
-    return Plan(
-        n_trees,
-        depth,
-        model.privacy_,
-        n_rows / (n_trees * 2**depth),
-        math.sqrt(charged_noise_variance(model.privacy_, domain.layout)),
-        "accuracy" if of_classes else "R²",
-        private,
-        without_noise,
-        best_guess,
-    )
+    shape = BoostingShape.of(model) if isinstance(model, Boosted) else ForestShape.of(model, n_rows)
+    measure = "accuracy" if of_classes else "R²"
+    return Plan(shape, model.privacy_, measure, private, without_noise, best_guess)
+
+
+def _same_trees(model: Model) -> dict[str, Any]:
+    """Return the parameters with which a fit without noise has the same number and depth of trees."""
+    if isinstance(model, Boosted):
+        return {"n_rounds": model.forest_.n_trees}
+    return {"n_estimators": model.forest_.n_trees, "max_depth": int(model.forest_.depths[0])}
 
 
 class SyntheticData:

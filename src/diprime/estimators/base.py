@@ -6,6 +6,7 @@ import numbers
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -87,9 +88,9 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _plan(self, settings: Any, domain: Domain) -> Any:
         """Plan the releases, which must add up to epsilon. No row has been read, unless for a domain to infer."""
 
-    def _open_ledger(self, settings: Any) -> Ledger:
-        """Return the empty ledger of a fit."""
-        return Ledger(settings.epsilon, settings.accounting)
+    def _delta(self, settings: Any) -> Fraction:
+        """Return the delta of the ledger: zero, unless releases have Gaussian noise."""
+        return Fraction(0)
 
     @abstractmethod
     def _learn(
@@ -169,7 +170,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self._name_columns(X, domain, reset=True)
 
     def fit_batches(self: _Model, batches: Iterable[tuple[Any, Any]]) -> _Model:
-        """Fit a forest to data that need not fit in memory, such as a file that is read in chunks.
+        """Fit to data that need not fit in memory, such as a file that is read in chunks.
 
         The model equals the one that `fit` learns from all batches together. Each batch is encoded when it arrives,
         in one byte for each value, and is not kept. The fit needs about twice the memory of the encoded data.
@@ -205,7 +206,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self, rows: Rows, target: npt.NDArray[np.int32], domain: Domain, settings: Any, plan: Any, *, stacklevel: int
     ) -> None:
         """Fit to encoded records. Every release of the library passes through here."""
-        ledger = self._open_ledger(settings)
+        ledger = Ledger(settings.epsilon, settings.accounting, delta=self._delta(settings))
         if self.domain is not domain:
             ledger.waive("the domain was inferred from the data, so it tells ranges and levels of single records.")
         if self.random_state is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -86,8 +87,8 @@ class _Boosting(PrivateTrees):
     def _plan(self, settings: BoostingSettings, domain: Domain) -> BoostingPlan:
         return BoostingPlan.make(settings, domain)
 
-    def _open_ledger(self, settings: BoostingSettings) -> Ledger:
-        return Ledger(settings.epsilon, settings.accounting, delta=settings.delta)
+    def _delta(self, settings: BoostingSettings) -> Fraction:
+        return settings.delta
 
     def _learn(
         self,

@@ -12,19 +12,19 @@ from diprime.privacy.ledger import Ledger
 
 
 def merge(models: Sequence[Any]) -> Any:
-    """Merge the forests of models that were fitted on disjoint populations.
+    """Merge models that were fitted on disjoint populations.
 
     Parameters
     ----------
     models : sequence of fitted estimators
-        Either classifiers or regressors, with equal domains. No person may be in the data of two of them.
+        All of one kind, say boosted classifiers, with equal domains. No person may be in the data of two of them.
 
     Returns
     -------
-    merged : DiPriMeClassifier or DiPriMeRegressor
-        A model with the trees of all models, each weighted by its released number of records. Its epsilon is the
-        largest of theirs, because each record is in the data of one model only. Its parameters are those of the model
-        with that epsilon.
+    merged : fitted estimator
+        A model of the same kind with the trees of all models, each weighted by its released number of records. Its
+        epsilon is the largest of theirs, because each record is in the data of one model only. Its parameters
+        are those of the model with that epsilon.
 
     Examples
     --------
@@ -53,6 +53,8 @@ def merge(models: Sequence[Any]) -> Any:
             )
         if model.domain_ != models[0].domain_:
             raise ValueError("Models of different domains cannot be merged: fit both with the same Domain.")
+        if model.privacy_.delta != models[0].privacy_.delta:
+            raise ValueError("Models of different delta cannot be merged: fit both with the same delta.")
     first = max(models, key=lambda model: model.privacy_.total)
     merged = type(first)(**first.get_params(deep=False))
     fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}

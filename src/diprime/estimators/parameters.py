@@ -29,6 +29,7 @@ from diprime.training.settings import Method
 MAX_ESTIMATORS = 65535  # trees are numbered in 16 bits
 MAX_BALANCE = 1000
 MAX_ROUNDS = 100_000
+MAX_DELTA = 0.01  # a larger one promises nothing to anybody
 ONE_FEATURE_METHODS = ("diprime", "random")
 
 MaxFeatures = int | float | Literal["auto", "sqrt", "log2"] | None
@@ -163,6 +164,10 @@ def _check_delta(value: Any) -> Fraction:
     delta = exact_delta(value)
     if not delta:
         raise ValueError(f"delta must be above 0, got {value!r}: Gaussian noise needs it; a forest does not.")
+    if delta > MAX_DELTA:
+        raise ValueError(
+            f"delta must be at most {MAX_DELTA}, got {value!r}: it should be far below one over the number of people."
+        )
     return delta
 
 

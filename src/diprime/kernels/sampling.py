@@ -19,7 +19,9 @@ from diprime.kernels import constants
 WORD_MASK = cython.declare(cython.uint, 0xFFFFFFFF)
 POSITION = cython.declare(cython.Py_ssize_t, 32)  # of the number of output words already used
 ABSENT_COST = cython.declare(cython.longlong, constants.ABSENT_COST)
-MAX_WHOLE = cython.declare(cython.ulonglong, 64)  # more standard deviations have a probability below e^-2047
+MAX_WHOLE = cython.declare(
+    cython.ulonglong, 64
+)  # it is reached, before most proposals are rejected, with probability e^-32
 
 
 @cython.cfunc

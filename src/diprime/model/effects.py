@@ -56,7 +56,7 @@ class Effects:
             features[t, : len(term.features)] = term.features
             strides = np.cumprod([1, *term.table.shape[1:-1]])[::-1]
             for side, (segments, stride) in enumerate(zip(term.segments, strides, strict=True)):
-                cells[2 * t + side] = segments * stride
+                cells[2 * t + side] = segments.astype(np.int64) * stride  # NumPy 1 would wrap at 255
         tables = [term.table.reshape(-1, n_scores) for term in self.terms]
         first_values = np.cumsum([0, *map(len, tables)])[:-1]
         return features, cells, first_values, np.concatenate([*tables, np.zeros((0, n_scores))])

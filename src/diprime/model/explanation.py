@@ -49,7 +49,7 @@ class Explanation:
     ...     np.array([[[0.25], [-0.5], [0.125]]]), np.array([[-1.625]]),
     ... )
     >>> print(explanation)
-    row 0: score -1.625
+    row 0: log-odds of yes -1.625
       offset       -1.5
       hours        -0.5
       age          +0.25
@@ -97,12 +97,15 @@ class Explanation:
             lines.append((f"{len(order) - len(shown)} more terms", rest, "+"))
         width = max(len(name) for name, _, _ in lines)
         numbers = [[f"{value:{sign}.4g}" for value in values] for _, values, sign in lines]
-        head = f"row {index}: score {'  '.join(f'{score:.4g}' for score in self.scores[index])}"
-        if len(self.targets) > 1:
-            head += f" of {', '.join(map(str, self.targets))}"
+        head = f"row {index}: {self._score_name()} {'  '.join(f'{score:.4g}' for score in self.scores[index])}"
         return "\n".join(
             [head, *(f"  {name:{width}}  {'  '.join(row)}" for (name, _, _), row in zip(lines, numbers, strict=True))]
         )
+
+    def _score_name(self) -> str:
+        if len(self.targets) > 1:
+            return f"scores of {', '.join(map(str, self.targets))}:"
+        return "prediction" if self.targets[0] is None else f"log-odds of {self.targets[0]}"
 
     def to_dict(self, target: int = 0) -> dict[str, list[float]]:
         """Return the contributions to one score as columns, such as a data frame takes.

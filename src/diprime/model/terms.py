@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,9 @@ MAX_FEATURES = 2
 """The largest number of features of a term: more could not be looked at."""
 MAX_TERM_VALUES = 1 << 26
 """The largest number of values in the tables of all terms: more than any model worth keeping has."""
+
+MAX_SUMS = 1 << 32
+"""The largest number of additions to make these tables, which take seconds: a file must not take hours."""
 
 _Integers = npt.NDArray[np.int64]
 _NO_CODES = np.zeros((1, 0), dtype=np.uint8)
@@ -68,8 +72,9 @@ def collapse(trees: Trees) -> tuple[Floats, list[Term]]:
     constants = groups.pop((), None)
     constant = np.zeros(trees.values.shape[1]) if constants is None else constants.sums((), _NO_CODES)[0]
     segments = {features: tuple(group.segments(j) for j in features) for features, group in groups.items()}
-    n_cells = sum(int(np.prod([int(s.max()) + 1 for s in of_features])) for of_features in segments.values())
-    if n_cells * len(constant) > MAX_TERM_VALUES:
+    sizes = {features: math.prod(int(s.max()) + 1 for s in of) for features, of in segments.items()}
+    n_sums = sum(size * groups[features].n_trees for features, size in sizes.items())
+    if sum(sizes.values()) * len(constant) > MAX_TERM_VALUES or n_sums * len(constant) > MAX_SUMS:
         raise ValueError("the trees divide their features into too many cells.")
     return constant, [groups[features].term(features, segments[features]) for features in sorted(groups)]
 
@@ -98,6 +103,11 @@ class _Group:
         self._first_splits = np.cumsum((1 << self._depths) - 1) - ((1 << self._depths) - 1)
         self._first_leaves = first_leaves[indices]
         self._features, self._masks, self._values = trees.features[splits], trees.masks[splits], trees.values
+
+    @property
+    def n_trees(self) -> int:
+        """The number of trees."""
+        return len(self._depths)
 
     def segments(self, feature: int) -> Codes:
         """Return the segments of a feature's codes that no split divides."""

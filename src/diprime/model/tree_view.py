@@ -69,7 +69,9 @@ def fitted_forest(model: Any) -> Forest | AdditiveForest:
     """Return the trees of a fitted DiPriMe estimator; raise an error for anything else."""
     check_is_fitted(model)
     if not isinstance(getattr(model, "forest_", None), (Forest, AdditiveForest)):
-        raise TypeError(f"This needs a DiPriMeClassifier or a DiPriMeRegressor, got a {type(model).__name__}.")
+        raise TypeError(
+            f"This needs a DiPriMeClassifier, a DiPriMeRegressor or a boosted model, got a {type(model).__name__}."
+        )
     forest: Forest | AdditiveForest = model.forest_
     return forest
 
@@ -90,8 +92,8 @@ def read_tree(model: Any, index: int, max_depth: int | None = None) -> Tree:
 
     Parameters
     ----------
-    model : DiPriMeClassifier or DiPriMeRegressor
-        The fitted model.
+    model : fitted estimator
+        A forest or a boosted model.
     index : int
         The index of the tree, from 0.
     max_depth : int, optional

@@ -55,8 +55,8 @@ def to_onnx(model: Any) -> onnx.ModelProto:
 
     Parameters
     ----------
-    model : DiPriMeClassifier or DiPriMeRegressor
-        The fitted model.
+    model : fitted estimator
+        A forest or a boosted model.
 
     Returns
     -------
@@ -130,8 +130,8 @@ def onnx_inputs(model: Any, X: Any) -> dict[str, Array]:
 
     Parameters
     ----------
-    model : DiPriMeClassifier or DiPriMeRegressor
-        The fitted model.
+    model : fitted estimator
+        A forest or a boosted model.
     X : array or data frame of shape (n, n_features)
         The rows, as ``predict`` takes them.
 

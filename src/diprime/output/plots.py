@@ -120,8 +120,8 @@ def plot_importances(model: Any, ax: Axes | None = None, *, most: int = 20) -> A
 
     Parameters
     ----------
-    model : DiPriMeClassifier or DiPriMeRegressor
-        The fitted model.
+    model : fitted estimator
+        A forest or a boosted model.
     ax : matplotlib Axes, optional
         The axes to plot on; by default those of a new figure.
     most : int, default=20
@@ -148,8 +148,8 @@ def plot_tree(model: Any, tree: int = 0, ax: Axes | None = None, *, max_depth: i
 
     Parameters
     ----------
-    model : DiPriMeClassifier or DiPriMeRegressor
-        The fitted model.
+    model : fitted estimator
+        A forest or a boosted model.
     tree : int, default=0
         The index of the tree.
     ax : matplotlib Axes, optional

@@ -540,8 +540,23 @@ def _check_totals(ledger: Ledger, data: Any) -> None:
         total = epsilon_from_text(content["total"], f"total of {where}")
         if not _follows(total, part.delta, loss) or content["private"] is not part.is_private:
             raise ValueError(f"total and private of {where} do not follow from its charges.")
+        _check_merged(part, where)
         pairs = zip(part.merged, content["merged"], strict=True)
         unchecked += [(merged, inner, f"ledger {i} of {where}") for i, (merged, inner) in enumerate(pairs)]
+
+
+def _check_merged(ledger: Ledger, where: str) -> None:
+    """Refuse a ledger that promises more than one that was merged into it."""
+    if ledger.accounting == "strict" and any(charge.strict_measure is not None for charge in ledger.charges):
+        raise ValueError(f"{where} is strict, and has a charge whose true cost is another.")
+    for part in ledger.merged:
+        hidden = set(part.waivers) - set(ledger.waivers)
+        if hidden or part.delta > ledger.delta or (part.accounting, ledger.accounting) == ("paper", "strict"):
+            raise ValueError(f"{where} promises more than a ledger that was merged into it.")
+        if _largest([part.loss, ledger.loss]) != ledger.loss:
+            raise ValueError(f"{where} costs less than a ledger that was merged into it.")
+        if _largest([part.strict_loss, ledger.strict_loss]) != ledger.strict_loss:
+            raise ValueError(f"{where} costs less than a ledger that was merged into it.")
 
 
 def _follows(total: Epsilon, delta: Fraction, loss: PrivacyLoss) -> bool:

@@ -23,8 +23,8 @@ def render(model: Any) -> str:
 
     Parameters
     ----------
-    model : DiPriMeClassifier or DiPriMeRegressor
-        The fitted model.
+    model : fitted estimator
+        A forest or a boosted model.
 
     Returns
     -------

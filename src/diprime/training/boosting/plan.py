@@ -58,8 +58,13 @@ class BoostingPlan:
         planned = sum((charge.total for charge in self.charges), Fraction(0))
         if planned != self.mu_squared:
             raise AssertionError(f"The plan adds up to {planned}, not to {self.mu_squared}.")
-        for charge in self.charges:
-            noise_of(charge)  # a budget so small that its noise cannot be drawn is refused before a row is read
+        try:
+            for charge in self.charges:
+                noise_of(charge)
+        except ValueError:  # before a row is read
+            raise ValueError(
+                "epsilon and delta are too small: noise for them would be too large to be drawn."
+            ) from None
 
     @property
     def charges(self) -> list[Charge]:
