@@ -251,7 +251,7 @@ def report(results: Results, facts: Sequence[Facts]) -> str:
         f"contenders get the same ones.\n\n![Curves](../../docs/figures/utility.svg)\n\n{bars}\n\n"
         f"Measured with {code}. The digest of fits is that of seeded fits at six ε "
         "(`benchmarks.utility.fingerprint`): it changes with what is learnt, not with the wording of the source. So "
-        "scores may be older than the source: those of the forest, DiPriMeFlip and DP-ERT were measured before boosting "
-        "was added, with a source that gives the same digests.\n"
+        "scores may be older than the source: those of the forest, DiPriMeFlip and DP-ERT were measured before "
+        "boosting was added, with a source that gives the same digests.\n"
     )
     return "\n".join([head, *filter(None, sections), everything(scores), PEERS])
