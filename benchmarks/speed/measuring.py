@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.paths import ROOT
-from diprime import Categorical, DiPriMeClassifier, Domain, Numeric
+from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Numeric
 
 N_FEATURES = 28
+RANGE = (-5, 5)
 
 
 def n_cores() -> int:
@@ -35,11 +36,18 @@ def make_data(n_rows: int) -> tuple[Any, Any]:
 
 
 def domain() -> Domain:
-    return Domain({f"x{i}": Numeric(-5, 5) for i in range(N_FEATURES)}, target=Categorical([0, 1]))
+    return Domain({f"x{i}": Numeric(*RANGE) for i in range(N_FEATURES)}, target=Categorical([0, 1]))
 
 
 def ours() -> DiPriMeClassifier:
     return DiPriMeClassifier(epsilon=1.0, domain=domain())
+
+
+def boosting() -> DiPriMeBoostingClassifier:
+    return DiPriMeBoostingClassifier(epsilon=1.0, domain=domain())
+
+
+ESTIMATORS: dict[str, Callable[[], Any]] = {"forest": ours, "boosting": boosting}
 
 
 def take_turns(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -93,21 +101,22 @@ def peak_memory() -> float:
     raise RuntimeError("The peak of memory is read from /proc, which this system does not have.")
 
 
-def peak_extra_memory(directory: Path) -> dict[str, float]:
+def peak_extra_memory(directory: Path, estimator: str) -> dict[str, float]:
     """Return by how many bytes a fit raises the peak of a process that holds its input, and the size of the input."""
     X, y = np.load(directory / "X.npy"), np.load(directory / "y.npy")
-    ours().fit(X[:1000], y[:1000])  # loads code and libraries before the measurement
+    make = ESTIMATORS[estimator]
+    make().fit(X[:1000], y[:1000])  # loads code and libraries before the measurement
     before = peak_memory()
-    ours().fit(X, y)
+    make().fit(X, y)
     return {"extra": peak_memory() - before, "input": float(X.nbytes)}
 
 
-def measure_memory(X: Any, y: Any) -> dict[str, float]:
+def measure_memory(X: Any, y: Any, estimator: str) -> dict[str, float]:
     """Measure in a fresh process that reads the data from files, as generating them would raise its peak."""
     with tempfile.TemporaryDirectory() as directory:
         np.save(Path(directory) / "X.npy", X)
         np.save(Path(directory) / "y.npy", y)
-        command = [sys.executable, "-m", "benchmarks.speed", "--memory-of", directory]
+        command = [sys.executable, "-m", "benchmarks.speed", "--memory-of", directory, estimator]
         return dict(json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout))
 
 

@@ -18,8 +18,9 @@ from benchmarks.paths import FIGURES, RESULTS
 from benchmarks.utility.contenders import CONTENDERS, old_python
 from benchmarks.utility.figure import draw
 from benchmarks.utility.measuring import missing, run
-from benchmarks.utility.report import Facts, report
+from benchmarks.utility.report import report
 from benchmarks.utility.results import Results
+from benchmarks.utility.scores import Facts
 
 
 def main() -> None:

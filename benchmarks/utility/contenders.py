@@ -22,10 +22,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import diprime
 from benchmarks.data import Dataset
 from benchmarks.paths import CACHE
-from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor
+from benchmarks.utility.fingerprint import fingerprint
+from diprime import (
+    Categorical,
+    DiPriMeBoostingClassifier,
+    DiPriMeBoostingRegressor,
+    DiPriMeClassifier,
+    DiPriMeRegressor,
+    Domain,
+)
 
 # For the comparisons with peers and for every curve in the figure.
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -35,7 +42,8 @@ OUR_EPSILONS = tuple(sorted({*EPSILONS, *SWEEP, 0.2}))
 # Hardly any noise, and none. Their errors are so close, on some sets a matter of few rows, that it takes more repeats.
 LIMIT = (1000.0, math.inf)
 REPEATS_AT_LIMIT = 60
-DELTA_OF_EBM = 1e-6
+REPEATS_OF_BOOSTING_AT_LIMIT = 20  # its fits take longer there
+DELTA = 1e-6  # of the methods that need one
 N_TREES_OF_PAPER = 10
 SPLIT_SHARE_OF_PAPER = 0.5
 # The non-private forest: leaves as in the paper, and fewer trees than scikit-learn's default of 100 to save time.
@@ -82,7 +90,7 @@ class Contender:
     takes : callable
         Whether it can learn from a data set.
     release : callable
-        Identifies the code; results are kept as long as it stays the same.
+        Identifies what was measured: a version, or the fits. Results are kept as long as it stays the same.
     epsilons : tuple of float
         The budgets that it is measured at; infinite if it is not private.
     repeats : int
@@ -120,50 +128,61 @@ def _each_epsilon(make: Callable[[Task, float], Any]) -> Learn:
 # -- diprime -----------------------------------------------------------------------------------------------------------
 
 
-def _diprime(task: Task, epsilon: float, **settings: Any) -> Any:
-    estimator = DiPriMeRegressor if task.data.task == "regression" else DiPriMeClassifier
-    return estimator(epsilon, task.data.domain, n_jobs=1, **settings)
+def _forest_of(epsilon: float, domain: Domain, task: str, **settings: Any) -> Any:
+    estimator = DiPriMeRegressor if task == "regression" else DiPriMeClassifier
+    return estimator(epsilon, domain, n_jobs=1, **settings)
 
 
-def _depth(task: Task, leaf: int) -> int:
+def _boosting_of(epsilon: float, domain: Domain, task: str) -> Any:
+    estimator = DiPriMeBoostingRegressor if task == "regression" else DiPriMeBoostingClassifier
+    return estimator(epsilon, domain, delta=DELTA, n_jobs=1)
+
+
+def _diprime(task: Task, epsilon: float) -> Any:
+    return _forest_of(epsilon, task.data.domain, task.data.task)
+
+
+def _boosting(task: Task, epsilon: float) -> Any:
+    return _boosting_of(epsilon, task.data.domain, task.data.task)
+
+
+def _depth(n_rows: int, leaf: int) -> int:
     """Return the depth at which a leaf of a balanced tree has ``leaf`` rows, which is the paper's rule."""
-    return int(math.log2(len(task.train) / leaf))
+    return int(math.log2(n_rows / leaf))
 
 
-def _flip(task: Task, epsilon: float) -> Any:
-    return _diprime(
-        task,
+def _flip_of(epsilon: float, domain: Domain, task: str, depth: int = 5, max_features: int = 3) -> Any:
+    return _forest_of(
         epsilon,
+        domain,
+        task,
         method="diprime-flip",
         n_estimators=N_TREES_OF_PAPER,
-        max_depth=_depth(task, N_TREES_OF_PAPER * task.data.min_leaf),
-        max_features=task.data.max_features,
+        max_depth=depth,
+        max_features=max_features,
         split_share=SPLIT_SHARE_OF_PAPER,
     )
 
 
-def _random_trees(task: Task, epsilon: float) -> Any:
-    return _diprime(
-        task,
-        epsilon,
-        method="random",
-        n_estimators=N_TREES_OF_PAPER,
-        max_depth=_depth(task, task.data.min_leaf),
-        partition=False,
+def _flip(task: Task, epsilon: float) -> Any:
+    depth = _depth(len(task.train), N_TREES_OF_PAPER * task.data.min_leaf)
+    return _flip_of(epsilon, task.data.domain, task.data.task, depth, task.data.max_features)
+
+
+def _random_trees_of(epsilon: float, domain: Domain, task: str, depth: int = 5) -> Any:
+    return _forest_of(
+        epsilon, domain, task, method="random", n_estimators=N_TREES_OF_PAPER, max_depth=depth, partition=False
     )
 
 
-@cache
-def _source() -> str:
-    """Return a digest of the library's source: after any change to it, its results are measured again.
+def _random_trees(task: Task, epsilon: float) -> Any:
+    depth = _depth(len(task.train), task.data.min_leaf)
+    return _random_trees_of(epsilon, task.data.domain, task.data.task, depth)
 
-    It covers the contents of all modules in the order of their paths, so that a renamed module or an edited comment
-    counts as a change, too.
-    """
-    package = Path(diprime.__file__).parent
-    files = sorted(package.rglob("*.py"))
-    digest = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files))
-    return f"diprime {diprime.__version__}, source {digest.hexdigest()[:12]}"
+
+def _fits(make: Callable[[float, Domain, str], Any]) -> Callable[[], str]:
+    """Return the ``release`` function of an estimator of this library: what it learns, computed once."""
+    return cache(lambda: fingerprint(make))
 
 
 # -- peers -------------------------------------------------------------------------------------------------------------
@@ -178,7 +197,7 @@ def _ebm(task: Task, epsilon: float) -> Any:
         "feature_types": ["nominal" if isinstance(f, Categorical) else "continuous" for f in features.values()],
         "privacy_bounds": {n: (f.low, f.high) for n, f in features.items() if not isinstance(f, Categorical)},
         "epsilon": epsilon,
-        "delta": DELTA_OF_EBM,
+        "delta": DELTA,
         "n_jobs": 1,
     }
     if task.data.task == "classification":
@@ -230,24 +249,57 @@ def _diffprivlib(task: Task, epsilons: Sequence[float]) -> Iterator[Prediction]:
         yield Prediction(np.array(classes)[of_epsilon.argmax(axis=1)], of_epsilon)
 
 
+def _without_privacy(task: Task, model: Any) -> Prediction:
+    X, y = task.data.numbers().astype(np.float32), task.data.y
+    return _predict(model.fit(X[task.train], y[task.train]), X[task.test])
+
+
 def _forest(task: Task, epsilons: Sequence[float]) -> Iterator[Prediction]:
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    X, y = task.data.numbers().astype(np.float32), task.data.y
     estimator = RandomForestRegressor if task.data.task == "regression" else RandomForestClassifier
     for _ in epsilons:
-        yield _predict(estimator(**FOREST).fit(X[task.train], y[task.train]), X[task.test])
+        yield _without_privacy(task, estimator(**FOREST))
 
+
+def _hist_boosting(task: Task, epsilons: Sequence[float]) -> Iterator[Prediction]:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    estimator = HistGradientBoostingRegressor if task.data.task == "regression" else HistGradientBoostingClassifier
+    for _ in epsilons:
+        yield _without_privacy(task, estimator())
+
+
+def _scikit_learn() -> str:
+    return f"scikit-learn {version('scikit-learn')}"
+
+
+FOREST_FITS, BOOSTING_FITS = _fits(_forest_of), _fits(_boosting_of)
 
 CONTENDERS = {
-    "ours": Contender("diprime, defaults", _each_epsilon(_diprime), lambda data: True, _source, OUR_EPSILONS),
+    "ours": Contender("diprime, defaults", _each_epsilon(_diprime), lambda data: True, FOREST_FITS, OUR_EPSILONS),
     "ours-limit": Contender(
         "diprime, defaults, hardly any noise",
         _each_epsilon(_diprime),
         lambda data: True,
-        _source,
+        FOREST_FITS,
         LIMIT,
         REPEATS_AT_LIMIT,
+    ),
+    "boosting": Contender(
+        "diprime boosting, defaults (δ = 1e-6)",
+        _each_epsilon(_boosting),
+        lambda data: True,
+        BOOSTING_FITS,
+        OUR_EPSILONS,
+    ),
+    "boosting-limit": Contender(
+        "diprime boosting, defaults, hardly any noise",
+        _each_epsilon(_boosting),
+        lambda data: True,
+        BOOSTING_FITS,
+        LIMIT,
+        REPEATS_OF_BOOSTING_AT_LIMIT,
     ),
     "dp-ebm": Contender(
         "DP-EBM (δ = 1e-6)",
@@ -256,9 +308,15 @@ CONTENDERS = {
         lambda: f"interpret-core {version('interpret-core')}",
     ),
     "diprime-flip": Contender(
-        "DiPriMeFlip (paper's settings, strict)", _each_epsilon(_flip), lambda data: True, _source, (*EPSILONS, 10.0)
+        "DiPriMeFlip (paper's settings, strict)",
+        _each_epsilon(_flip),
+        lambda data: True,
+        _fits(_flip_of),
+        (*EPSILONS, 10.0),
     ),
-    "dp-ert": Contender("DP-ERT", _each_epsilon(_random_trees), lambda data: True, _source, (*EPSILONS, 10.0)),
+    "dp-ert": Contender(
+        "DP-ERT", _each_epsilon(_random_trees), lambda data: True, _fits(_random_trees_of), (*EPSILONS, 10.0)
+    ),
     "diffprivlib": Contender(
         "diffprivlib's forest",
         _diffprivlib,
@@ -269,8 +327,15 @@ CONTENDERS = {
         "random forest, not private",
         _forest,
         lambda data: True,
-        lambda: f"scikit-learn {version('scikit-learn')}",
+        _scikit_learn,
         epsilons=(math.inf,),
         repeats=3,
+    ),
+    "hist-boosting": Contender(
+        "HistGradientBoosting, not private",
+        _hist_boosting,
+        lambda data: data.task == "regression" or is_binary(data),  # several classes take it minutes
+        _scikit_learn,
+        epsilons=(math.inf,),
     ),
 }

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from benchmarks.data import NAMES
 from benchmarks.paper.published import FINAL_RUN
 from benchmarks.utility.contenders import CONTENDERS, EPSILONS
-from benchmarks.utility.report import NOT_THE_PAPERS, Facts, Scores
+from benchmarks.utility.report import NOT_THE_PAPERS
 from benchmarks.utility.results import Results
+from benchmarks.utility.scores import Facts, Scores
 
 COLUMNS = 5
 SHOWN = (min(EPSILONS), 10.0)
@@ -27,7 +28,8 @@ class Style(NamedTuple):
 
 
 STYLES = {
-    "ours": Style("diprime, defaults (δ = 0)", "#D55E00", "o", 2.2),
+    "ours": Style("diprime forest, defaults (δ = 0)", "#D55E00", "o", 2.2),
+    "boosting": Style("diprime boosting, defaults (δ = 1e-6)", "#000000", "P", 2.2),
     "dp-ebm": Style("DP-EBM (δ = 1e-6)", "#0072B2", "s", 1.2),
     "diprime-flip": Style("DiPriMeFlip, strict", "#009E73", "^", 1.2),
     "dp-ert": Style("DP-ERT", "#CC79A7", "v", 1.2),
@@ -53,7 +55,7 @@ def _panel(axes: Any, scores: Scores, facts: Facts) -> None:
                 markersize=4,
                 linewidth=style.width,
                 label=style.label,
-                zorder=4 if contender == "ours" else 3,
+                zorder=4 if contender in ("ours", "boosting") else 3,
             )
     forest = scores.all("forest", name, math.inf)
     if len(forest):

@@ -38,7 +38,9 @@ def test_splits_are_disjoint_whole_and_their_own():
     assert np.array_equal(first.test, split(data, 0).test)
 
 
-@pytest.mark.parametrize("contender", ["ours", "ours-limit", "diprime-flip", "dp-ert", "forest"])
+@pytest.mark.parametrize(
+    "contender", ["ours", "ours-limit", "boosting", "boosting-limit", "diprime-flip", "dp-ert", "forest"]
+)
 def test_what_is_missing_is_measured_and_nothing_else(tmp_path, monkeypatch, contender):
     rng = np.random.default_rng(0)
     data = small(rng.integers(0, 3, 600), Categorical([0, 1, 2]))

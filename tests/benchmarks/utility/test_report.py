@@ -2,16 +2,18 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from benchmarks.data import MULTICLASS, NAMES
 from benchmarks.paper.published import FINAL_RUN, best_private
+from benchmarks.utility.boosting_report import TARGETS
 from benchmarks.utility.contenders import CONTENDERS, LIMIT, OUR_EPSILONS
-from benchmarks.utility.report import Facts, report, rise
+from benchmarks.utility.report import report
 from benchmarks.utility.results import Key, Results
+from benchmarks.utility.scores import Facts
 
 REGRESSION = NAMES[:5]
+N_BARS = 23
 
 
 def facts():
@@ -31,6 +33,10 @@ def fill(results, contender, name, error, epsilons):
             results.put(Key(contender, name, epsilon), "r", repeat, scores)
 
 
+def error_of(metric, score):
+    return score if metric == "mse" else 1 - score if metric == "accuracy" else 2 * (1 - score)
+
+
 @pytest.fixture
 def good(tmp_path):
     """Return results by which every bar is met."""
@@ -41,6 +47,11 @@ def good(tmp_path):
         fill(results, "ours-limit", name, ours, LIMIT)
         fill(results, "dp-ebm", name, 1.1 * ours, CONTENDERS["dp-ebm"].epsilons)
         fill(results, "diffprivlib", name, 1.2 * ours, CONTENDERS["diffprivlib"].epsilons)
+        # Low enough for the bars that are numbers, whatever the paper's best is.
+        boosted = min([0.8 * ours, *(error_of(metric, bar) / 2 for n, metric, bar in TARGETS if n == name)])
+        fill(results, "boosting", name, boosted, OUR_EPSILONS)
+        fill(results, "boosting-limit", name, boosted, LIMIT)
+        fill(results, "hist-boosting", name, boosted, [math.inf])
     return results
 
 
@@ -52,12 +63,13 @@ def bars(results):
 
 def spoil(results, contender, names, factor, epsilons):
     for name in names:
-        error = results.of("ours", name, 1.0, "mse" if name in REGRESSION else "accuracy").mean()
+        of = "boosting" if "boosting" in contender else "ours"
+        error = results.of(of, name, 1.0, "mse" if name in REGRESSION else "accuracy").mean()
         fill(results, contender, name, factor * (error if name in REGRESSION else 1 - error), epsilons)
 
 
 def test_all_bars_are_met_by_good_results(good):
-    assert bars(good) == ["met"] * 8
+    assert bars(good) == ["met"] * N_BARS
 
 
 @pytest.mark.parametrize(
@@ -79,12 +91,28 @@ def test_all_bars_are_met_by_good_results(good):
         (("ours-limit", ["robot4"], 1.04, [1000.0]), set()),
         (("ours", ["robot4"], 1.01, [30.0]), {5}),
         (("ours", ["robot4"], 0.9, [30.0]), {5}),  # then it rises to what it is at 100
+        # DP-EBM's and the forest's errors are 1.375 and 1.25 times those of boosting, or more.
+        (("boosting", ["robot"], 1.3, [0.5]), set()),
+        (("boosting", ["robot"], 1.4, [0.5]), {8}),
+        (("boosting", ["robot"], 1.3, [8.0]), set()),  # one of five behind the forest
+        (("boosting", ["robot", "banknote"], 1.3, [8.0]), {9, 10}),
+        (("boosting", ["banknote"], 1.3, [8.0]), {10}),
+        (("boosting", ["banknote"], 1.3, [0.5]), set()),  # the bars against the forest begin at one
+        (("boosting", ["parkinsons"], 1.3, [2.0]), set()),
+        (("boosting", ["parkinsons", "flight"], 1.3, [2.0]), {11}),
+        (("boosting", ["parkinsons"], 1.4, [2.0]), {12}),
+        (("boosting", ["parkinsons"], 1.4, [0.5]), set()),
+        (("boosting", ["robot4"], 1.01, [30.0]), {20}),
+        (("boosting-limit", ["robot4"], 1.06, [1000.0]), {21}),
+        (("boosting-limit", ["robot4"], 1.04, [1000.0]), set()),
+        (("boosting-limit", ["robot4"], 0.9, [math.inf]), {21}),
+        (("hist-boosting", ["robot"], 0.0, [math.inf]), set()),
     ],
 )
 def test_each_bar_is_missed_by_what_it_forbids_and_by_nothing_else(good, spoilt, missed):
     spoil(good, *spoilt)
     # What spoils a score at one epsilon also makes a rise; only the cases of that bar are about it.
-    ignored = {5} if 5 not in missed else set()
+    ignored = {5, 20} - missed
     assert {i for i, word in enumerate(bars(good)) if word == "**MISSED**"} - ignored == missed
 
 
@@ -98,13 +126,53 @@ def test_at_a_tenth_of_epsilon_six_of_nine_are_enough(good):
 
 
 def test_a_bar_with_missing_scores_is_neither_met_nor_missed(tmp_path):
-    assert bars(Results(tmp_path / "none.json")) == ["not measured in full"] * 8
+    assert bars(Results(tmp_path / "none.json")) == ["not measured in full"] * N_BARS
 
 
-def test_a_rise_by_chance_is_told_from_a_clear_one():
-    rng = np.random.default_rng(0)
-    few = rng.normal(1, 0.1, 10)
-    assert rise(few, few + 0.05 + rng.normal(0, 0.01, 10))[1] < 1e-4
-    assert rise(few, few + rng.normal(0, 0.1, 10))[1] > 1e-3
-    assert rise(few, few)[1] == 1
-    assert rise(few, few - 0.1 + rng.normal(0, 0.01, 10))[1] > 0.99
+@pytest.mark.parametrize(("bar", "target"), enumerate(TARGETS, start=13))
+def test_boosting_reaches_numbers_at_epsilon_one(good, bar, target):
+    name, metric, least = target
+    fill(good, "boosting", name, 0.99 * error_of(metric, least), [1.0])
+    assert bars(good)[bar] == "met"
+    fill(good, "boosting", name, 1.01 * error_of(metric, least), [1.0])
+    assert bars(good)[bar] == "**MISSED**"
+
+
+@pytest.mark.parametrize("name", ["higgs", "credit"])
+def test_boosting_at_a_fifth_of_epsilon_ranks_better_than_ebm_at_one(good, name):
+    error = 2 * (1 - good.of("dp-ebm", name, 1.0, "auc").mean())
+    fill(good, "boosting", name, 0.99 * error, [0.2])
+    assert bars(good)[19] == "met"
+    fill(good, "boosting", name, 1.01 * error, [0.2])
+    assert bars(good)[19] == "**MISSED**"
+
+
+@pytest.mark.parametrize("name", ["higgs", "credit"])
+def test_boosting_without_noise_is_level_with_the_peer(good, name):
+    auc = good.of("hist-boosting", name, math.inf, "auc").mean()
+    for share, word in [(0.981, "met"), (0.979, "**MISSED**")]:
+        fill(good, "boosting-limit", name, error_of("auc", share * auc), [math.inf])
+        assert bars(good)[22] == word
+
+
+def test_accuracy_on_credit_has_a_tolerance_to_the_forest(good):
+    error = 1 - good.of("ours", "credit", 4.0, "accuracy").mean()
+    fill(good, "boosting", "credit", error + 0.0049, [4.0])
+    assert bars(good)[10] == "met"
+    fill(good, "boosting", "credit", error + 0.0051, [4.0])
+    assert bars(good)[10] == "**MISSED**"
+
+
+def test_auc_on_puc_has_a_tolerance_to_ebm(good):
+    error = 2 * (1 - good.of("dp-ebm", "puc", 4.0, "auc").mean())
+    fill(good, "boosting", "puc", error + 2 * 0.00019, [4.0])
+    assert bars(good)[8] == "met"
+    fill(good, "boosting", "puc", error + 2 * 0.00021, [4.0])
+    assert bars(good)[8] == "**MISSED**"
+
+
+def test_the_best_of_three_is_in_bold(good):
+    fill(good, "boosting", "metro", 0.02, [1.0])
+    fill(good, "ours", "metro", 0.01, [1.0])
+    fill(good, "dp-ebm", "metro", 0.03, [1.0])
+    assert "| 0.02 / **0.01** / 0.03 |" in report(good, facts())

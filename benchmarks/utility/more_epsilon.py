@@ -1,0 +1,76 @@
+"""Whether more epsilon ever hurts: a part of the report of :mod:`benchmarks.utility`."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from benchmarks.data import MULTICLASS, NAMES
+from benchmarks.utility.contenders import CONTENDERS, LIMIT, SWEEP
+from benchmarks.utility.scores import REPEATS, Scores, Verdict, table
+
+FAMILY_WISE_LEVEL = 0.05
+CLOSE_TO_INFINITE = 1.05
+
+
+def rise(few: npt.NDArray[np.float64], more: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return the increase of the mean error and its p-value (one-sided paired t test)."""
+    differences = more - few
+    mean, spread = differences.mean(), differences.std(ddof=1)
+    if spread == 0:
+        return float(mean), 0.0 if mean > 0 else 1.0
+    return float(mean), float(stats.t.sf(mean / spread * math.sqrt(len(differences)), len(differences) - 1))
+
+
+def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdict], str]:
+    """Return the verdicts and the table of a contender that is measured along the sweep and at its limit."""
+    names = (*NAMES, *MULTICLASS)
+    repeats_at_limit = CONTENDERS[f"{contender}-limit"].repeats
+    pairs = list(combinations(SWEEP, 2))
+    level = FAMILY_WISE_LEVEL / (len(pairs) * len(names))
+    rows, clear, near, complete = [], [], [], True
+    for name in names:
+        errors = {epsilon: scores.errors(contender, name, epsilon) for epsilon in SWEEP}
+        at_limit = [scores.errors(f"{contender}-limit", name, epsilon) for epsilon in LIMIT]
+        if any(len(e) < REPEATS for e in errors.values()) or any(len(e) < repeats_at_limit for e in at_limit):
+            complete = False
+            continue
+        worst, (by, p) = min(
+            ((pair, rise(errors[pair[0]], errors[pair[1]])) for pair in pairs), key=lambda item: item[1][1]
+        )
+        clear.append(p < level)
+        at_thousand, at_infinity = (values.mean() for values in at_limit)
+        near.append(bool(at_thousand <= CLOSE_TO_INFINITE * at_infinity))
+        rows.append(
+            [
+                scores.facts[name].title,
+                *(f"{values.mean():.3g}" for values in (*errors.values(), *at_limit)),
+                f"{by:.2g} ({worst[0]:g} → {worst[1]:g}), p = {p:.2g}" if by > 0 else "none",
+                f"{at_thousand / at_infinity:.3f}" if at_infinity else "–",
+            ]
+        )
+    header = ["error", *(f"{e:g}" for e in SWEEP), f"{LIMIT[0]:g}", "∞", "clearest rise", f"{LIMIT[0]:g} : ∞"]
+    verdicts = [
+        Verdict(
+            f"{title}: error never rises by more than noise from ε {SWEEP[0]:g} to {SWEEP[-1]:g}",
+            not any(clear) if complete else None,
+            f"a clear rise on {sum(clear)} of {len(clear)} sets",
+        ),
+        Verdict(
+            f"{title}: error at ε = {LIMIT[0]:g} within 5 % of that at ε = ∞",
+            all(near) if complete else None,
+            f"on {sum(near)} of {len(near)} sets ({repeats_at_limit} repeats)",
+        ),
+    ]
+    text = (
+        f"## More ε: {title}\n\nThe error (MSE, or share of wrong labels) of {title}. A rise is clear if a paired t "
+        f"test over the {REPEATS} repeats, one side, has p < {level:.1g}, which keeps the chance of one false alarm "
+        f"among all {len(pairs)} pairs of ε and {len(names)} sets below {FAMILY_WISE_LEVEL:g} (Bonferroni). With "
+        f"hardly any noise and with none, over {repeats_at_limit} repeats, for a row is much of a small error.\n\n"
+        + table(header, rows)
+    )
+    return verdicts, text
