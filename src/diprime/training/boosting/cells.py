@@ -51,14 +51,13 @@ class Cut:
         """
         bins = grid.bins(feature, int(uniforms[0] * grid.n_orders))
         n_bins = int(bins.max()) + 1
-        depth = min(n_cells, max(n_bins, 2)) - 1
-        depth = depth.bit_length()
+        depth = (min(n_cells, max(n_bins, 2)) - 1).bit_length()
         n_cells = 1 << depth
         if n_bins <= n_cells:
             cells = bins.copy()
         else:
             cuts = np.rint((np.arange(1, n_cells) + uniforms[1] - 0.5) / n_cells * n_bins)
-            cells = np.searchsorted(np.clip(cuts, 1, n_bins - 1), bins, side="right").astype(np.int64)
+            cells = np.searchsorted(cuts, bins, side="right").astype(np.int64)
         if not grid.is_categorical(feature):
             cells[MISSING] = int(uniforms[2] * n_cells)
         return cls(feature, cells, depth)
