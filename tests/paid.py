@@ -7,7 +7,8 @@ import math
 
 import numpy as np
 
-from diprime.privacy.ledger import Charge, Ledger
+from diprime.privacy.charges import Charge
+from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import GaussianDP, PureEpsilon
 from diprime.privacy.mechanisms import gaussian, laplace, subsets
 from diprime.privacy.mechanisms.selection import Selection

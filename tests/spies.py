@@ -13,7 +13,8 @@ import numpy as np
 import diprime.baselines
 import diprime.estimators.forest  # noqa: F401 -- modules that were imported later would keep a stand-in for good
 from diprime.kernels import sampling
-from diprime.privacy.ledger import Charge, Ledger
+from diprime.privacy.charges import Charge
+from diprime.privacy.ledger import Ledger
 from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.mechanisms.laplace import discrete_laplace
 from diprime.privacy.mechanisms.selection import ABSENT_COST, Selection

@@ -10,7 +10,8 @@ from diprime.model.additive import AdditiveForest
 from diprime.model.explanation import Explanation
 from diprime.model.files import ModelFileError
 from diprime.model.forest import Forest
-from diprime.privacy.ledger import Charge, Ledger, PrivacyWarning
+from diprime.privacy.charges import Charge
+from diprime.privacy.ledger import Ledger, PrivacyWarning
 
 __all__ = [
     "AdditiveForest",

@@ -12,7 +12,7 @@ from types import FunctionType, MappingProxyType, MethodType, NoneType
 
 import numpy as np
 
-from diprime.privacy.ledger import Receipt
+from diprime.privacy.charges import Receipt
 
 # Objects of these modules live as long as a fit: engines hold rows, the others hold random bits or can release more.
 OF_A_FIT = ("diprime.engines", "diprime.training", "diprime.privacy.mechanisms", "diprime.privacy.randomness")

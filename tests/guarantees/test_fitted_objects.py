@@ -23,7 +23,7 @@ from diprime.domain.target_layout import TargetLayout
 from diprime.engines.local import LocalEngine
 from diprime.engines.local_scores import LocalScoreEngine
 from diprime.estimators.parameters import RANDOM_STATE
-from diprime.privacy.ledger import Receipt
+from diprime.privacy.charges import Receipt
 from diprime.privacy.measures import PureEpsilon
 from diprime.privacy.mechanisms.selection import Selection
 from diprime.privacy.randomness import RandomSource

@@ -24,7 +24,7 @@ from diprime.paper.baselines.recipes import (
     Recipe,
     explained,
 )
-from diprime.privacy.ledger import UnpaidReleaseError
+from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.mechanisms.laplace import laplace_variance
 from diprime.privacy.mechanisms.selection import exponential_pmf
 from diprime.privacy.mechanisms.weights import weight_table

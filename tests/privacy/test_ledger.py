@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime.privacy import ledger as ledger_module
+from diprime.privacy.charges import Charge, Receipt, UnpaidReleaseError
 from diprime.privacy.gaussian_dp import delta_upper_bound, epsilon_upper_bound, gaussian_budget
-from diprime.privacy.ledger import Charge, Ledger, Receipt, UnpaidReleaseError
+from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import GaussianDP, PrivacyLoss, PureEpsilon, exact_epsilon
 from tests import paid
 

@@ -16,7 +16,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from diprime.privacy.ledger import Charge, Ledger, Receipt
+from diprime.privacy.charges import Charge, Receipt
+from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PureEpsilon
 from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.mechanisms.laplace import discrete_laplace

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from diprime.domain.target_layout import TargetLayout
-from diprime.privacy.ledger import UnpaidReleaseError
+from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.randomness import RandomSource
 from diprime.training.counts import counts_charge, release_counts
 from tests.goodness import fits

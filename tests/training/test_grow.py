@@ -12,7 +12,7 @@ from diprime.domain.target_layout import Windows
 from diprime.engines import local
 from diprime.engines.local import LocalEngine
 from diprime.model.regions import Regions
-from diprime.privacy.ledger import UnpaidReleaseError
+from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.randomness import RandomSource
 from diprime.training import grow, windows
 from diprime.training.grow import Grower

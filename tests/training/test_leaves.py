@@ -8,7 +8,7 @@ import pytest
 
 from diprime.domain.target_layout import TargetLayout, Windows
 from diprime.paper.accounting import PUBLISHED
-from diprime.privacy.ledger import UnpaidReleaseError
+from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.mechanisms.laplace import laplace_variance
 from diprime.privacy.randomness import RandomSource
 from diprime.training.leaves import leaf_charge, release_leaves

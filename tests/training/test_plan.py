@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from diprime.privacy.ledger import Charge, Ledger
+from diprime.privacy.charges import Charge
+from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PureEpsilon, share_of
 from diprime.privacy.randomness import RandomSource
 from diprime.training import defaults, plan

@@ -12,7 +12,8 @@ from diprime.engines.assignment import BagAssignment, IndependentAssignment
 from diprime.engines.local import LocalEngine
 from diprime.engines.protocol import Engine
 from diprime.paper.accounting import EqualParts
-from diprime.privacy.ledger import Charge, Ledger
+from diprime.privacy.charges import Charge
+from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PureEpsilon, share_of
 from diprime.training import defaults, plan
 from diprime.training import train as training

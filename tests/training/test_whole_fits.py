@@ -13,7 +13,7 @@ import pytest
 from diprime import Domain, Ledger, Numeric, PrivacyWarning
 from diprime._util.threads import Threads
 from diprime.engines.assignment import IndependentAssignment
-from diprime.privacy.ledger import Charge
+from diprime.privacy.charges import Charge
 from diprime.privacy.measures import PureEpsilon, share_of
 from diprime.privacy.randomness import RandomSource
 from diprime.training import defaults

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime.domain.target_layout import TargetLayout, Windows
-from diprime.privacy.ledger import UnpaidReleaseError
+from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.mechanisms.selection import exponential_pmf
 from diprime.privacy.mechanisms.weights import exp_upper, weight_table
 from diprime.privacy.randomness import RandomSource

@@ -49,7 +49,8 @@ from diprime.model.forest import Forest
 from diprime.model.links import link_of
 from diprime.model.noise import LEAF_SUMS, ROUND_SUMS
 from diprime.model.trees import Trees
-from diprime.privacy.ledger import Charge, Ledger
+from diprime.privacy.charges import Charge
+from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PureEpsilon
 
 FORMAT = 3

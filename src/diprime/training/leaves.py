@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from diprime.domain.target_layout import TargetLayout, Windows
 from diprime.model.noise import LEAF_SUMS, noise_variance
-from diprime.privacy.ledger import Charge, Receipt
+from diprime.privacy.charges import Charge, Receipt
 from diprime.privacy.measures import Epsilon, PureEpsilon
 from diprime.privacy.mechanisms.laplace import DISCRETE_LAPLACE, discrete_laplace
 from diprime.privacy.randomness import RandomSource

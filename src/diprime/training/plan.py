@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from diprime.domain import Domain
-from diprime.privacy.ledger import Charge, Ledger, Receipt
+from diprime.privacy.charges import Charge, Receipt
+from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import Epsilon, share_of
 from diprime.training import defaults
 from diprime.training.counts import counts_charge

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain.target_layout import TargetLayout, Windows
-from diprime.privacy.ledger import Charge, Receipt
+from diprime.privacy.charges import Charge, Receipt
 from diprime.privacy.measures import Epsilon, PureEpsilon
 from diprime.privacy.mechanisms.selection import Selection
 from diprime.privacy.randomness import RandomSource

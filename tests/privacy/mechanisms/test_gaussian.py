@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.gaussian_dp import delta_upper_bound
-from diprime.privacy.ledger import UnpaidReleaseError
 from diprime.privacy.mechanisms import gaussian
 from diprime.privacy.mechanisms.gaussian import gaussian_sigma, rounded_gaussian_pmf
 from diprime.privacy.mechanisms.laplace import discrete_laplace

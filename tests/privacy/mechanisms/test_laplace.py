@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from diprime.kernels import sampling
-from diprime.privacy.ledger import UnpaidReleaseError
+from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.mechanisms import laplace
 from diprime.privacy.mechanisms.laplace import discrete_laplace_pmf, laplace_scale, laplace_variance
 from diprime.privacy.randomness import RandomSource

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime.kernels.constants import ABSENT_COST
-from diprime.privacy.ledger import UnpaidReleaseError
+from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.mechanisms.selection import Selection, exponential_pmf, permute_and_flip_pmf
 from diprime.privacy.mechanisms.subsets import subset_median
 from diprime.privacy.mechanisms.weights import weight_table

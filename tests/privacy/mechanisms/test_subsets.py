@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from diprime.privacy.ledger import UnpaidReleaseError
+from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.mechanisms import subsets
 from diprime.privacy.mechanisms.selection import Selection
 from diprime.privacy.mechanisms.subsets import subset_median_pmf

@@ -8,7 +8,7 @@ import pytest
 from diprime._util.threads import Threads
 from diprime.domain import OTHER, Categorical, Domain, Numeric
 from diprime.model.regions import Regions
-from diprime.privacy.ledger import UnpaidReleaseError
+from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.randomness import RandomSource
 from diprime.training.splitting import levels
 from tests.candidate_splits import (

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain.target_layout import TargetLayout
-from diprime.privacy.ledger import Charge, Ledger, Receipt
+from diprime.privacy.charges import Charge, Receipt
+from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import Epsilon, PureEpsilon, share_of
 from diprime.privacy.mechanisms.laplace import DISCRETE_LAPLACE, discrete_laplace
 from diprime.privacy.mechanisms.selection import Costs, Selection

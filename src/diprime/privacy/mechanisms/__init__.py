@@ -1,6 +1,6 @@
 """The mechanisms, each with its proof (``*.md``) and its exact distribution (``*_pmf``) beside it.
 
-Each mechanism states what it assumes about its input, and requires a :class:`~diprime.privacy.ledger.Receipt` for what
+Each mechanism states what it assumes about its input, and requires a :class:`~diprime.privacy.charges.Receipt` for what
 it releases.
 
 * :mod:`~diprime.privacy.mechanisms.weights`: the weight of a candidate in a selection.

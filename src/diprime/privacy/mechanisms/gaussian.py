@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.kernels import sampling
-from diprime.privacy.ledger import Receipt, check_receipt
+from diprime.privacy.charges import Receipt, check_receipt
 from diprime.privacy.mechanisms.rounded_normal import draw_rounded_normal
 from diprime.privacy.normal import Interval, upper_tail
 from diprime.privacy.randomness import STREAM_WORDS, Streams

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.kernels import sampling
-from diprime.privacy.ledger import Receipt, check_receipt
+from diprime.privacy.charges import Receipt, check_receipt
 from diprime.privacy.measures import Epsilon
 from diprime.privacy.mechanisms.weights import exp_upper
 from diprime.privacy.randomness import Streams

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from diprime.kernels import sampling
 from diprime.kernels.constants import ABSENT_COST
-from diprime.privacy.ledger import Receipt, UnpaidReleaseError, check_receipt
+from diprime.privacy.charges import Receipt, UnpaidReleaseError, check_receipt
 from diprime.privacy.mechanisms.weights import Weights, weight_table
 from diprime.privacy.randomness import Streams
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.engines.gradients import RANGE_BITS
-from diprime.privacy.ledger import Receipt
+from diprime.privacy.charges import Receipt
 from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.randomness import RandomSource
 from diprime.training.boosting import defaults

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from diprime.domain import Domain
 from diprime.kernels.constants import CELLS, N_CODES
-from diprime.privacy.ledger import Receipt
+from diprime.privacy.charges import Receipt
 from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.randomness import RandomSource
 from diprime.training.boosting import defaults

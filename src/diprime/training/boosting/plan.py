@@ -13,8 +13,8 @@ from diprime.domain import Domain
 from diprime.domain.target_layout import TargetLayout
 from diprime.engines.gradients import gradients_of
 from diprime.model.noise import ROUND_SUMS
+from diprime.privacy.charges import Charge
 from diprime.privacy.gaussian_dp import gaussian_budget
-from diprime.privacy.ledger import Charge
 from diprime.privacy.measures import Epsilon, GaussianDP, share_of
 from diprime.privacy.mechanisms.gaussian import ROUNDED_GAUSSIAN, gaussian_sigma
 from diprime.training.boosting import defaults

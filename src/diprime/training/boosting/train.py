@@ -14,7 +14,8 @@ from diprime.domain import Domain
 from diprime.engines.gradients import RANGE_BITS, SCORE_BITS, UNIT, Gradients, ResidualGradients, gradients_of
 from diprime.engines.scores import ScoreEngine
 from diprime.model.trees import Structure
-from diprime.privacy.ledger import Ledger, Receipt
+from diprime.privacy.charges import Receipt
+from diprime.privacy.ledger import Ledger
 from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.randomness import RandomSource
 from diprime.training.boosting import defaults

@@ -10,7 +10,7 @@ import numpy as np
 
 from diprime.domain import Domain
 from diprime.model.regions import Regions
-from diprime.privacy.ledger import Charge, Receipt
+from diprime.privacy.charges import Charge, Receipt
 from diprime.privacy.measures import Epsilon, PureEpsilon
 from diprime.privacy.mechanisms.selection import Selection
 from diprime.privacy.randomness import RandomSource

@@ -13,7 +13,7 @@ from diprime._util.threads import Threads
 from diprime.kernels.constants import MASK_BYTES
 from diprime.model.masks import Features, Masks
 from diprime.model.regions import Regions
-from diprime.privacy.ledger import Charge, Receipt
+from diprime.privacy.charges import Charge, Receipt
 from diprime.privacy.measures import Epsilon
 from diprime.privacy.randomness import RandomSource
 from diprime.training.splitting.candidates import Candidates

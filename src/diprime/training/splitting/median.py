@@ -14,7 +14,7 @@ from diprime.kernels import scoring
 from diprime.kernels.constants import ABSENT_COST, MASK_BYTES, N_CODES
 from diprime.model.masks import Masks
 from diprime.model.regions import Regions
-from diprime.privacy.ledger import Charge, Receipt
+from diprime.privacy.charges import Charge, Receipt
 from diprime.privacy.measures import Epsilon, PureEpsilon
 from diprime.privacy.mechanisms.selection import Rule, Selection
 from diprime.privacy.mechanisms.subsets import subset_median
