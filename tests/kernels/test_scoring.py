@@ -498,3 +498,11 @@ def test_the_floor_needs_more_than_the_units():
         cells[1][[0, 9], 0] = rng.integers(300), cells[0][9, 0] - rng.integers(300)
         lengths.append(np.ptp(moves(TWO_CLASSES, cells, 4, 0, 0, cost)))
     assert max(lengths) == cost.units + 1
+
+
+def test_offsets_are_added_by_the_number_of_candidates_of_a_row():
+    offsets = np.arange(0, 70, 10)
+    absent = ABSENT_COST
+    costs = np.array([[3, absent, 5, absent, 7, 8], [1, 2, absent, -9, -9, -9], [absent] * 6])
+    (_, _, after), _ = BOTH("add_offsets", offsets, np.array([0, 1, 0], dtype=np.uint8), costs)
+    assert after.tolist() == [[43, absent, 45, absent, 47, 48], [41, 42, absent, -9, -9, -9], [absent] * 6]

@@ -490,3 +490,31 @@ def categorical_costs(
             for j in range(sizes[i]):
                 if _splits(masks, starts[i] + j, allowed, i):
                     costs[rows[i], j] = _mask_cost(rule, view, nodes[i], features[i], masks, starts[i] + j)
+
+
+def add_offsets(
+    offsets: cython.const[cython.longlong][::1],
+    mirrored: cython.const[cython.uchar][::1],
+    costs: cython.longlong[:, ::1],
+) -> None:
+    """Add ``offsets[n]`` to the costs of every row that has n candidates.
+
+    Which slots hold a candidate is public, so the offsets are. In a mirrored row only the first half is written; the
+    second has as many candidates.
+    """
+    absent: cython.longlong = ABSENT_COST
+    row: cython.Py_ssize_t
+    slot: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    n: cython.Py_ssize_t
+    with cython.nogil:
+        for row in range(costs.shape[0]):
+            end = costs.shape[1] // 2 if mirrored[row] else costs.shape[1]
+            n = 0
+            for slot in range(end):
+                n += costs[row, slot] != absent
+            if mirrored[row]:
+                n *= 2
+            for slot in range(end):
+                if costs[row, slot] != absent:
+                    costs[row, slot] += offsets[n]

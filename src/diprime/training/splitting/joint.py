@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from diprime.domain import Domain
+from diprime.kernels import scoring
 from diprime.model.regions import Regions
 from diprime.privacy.charges import Charge, Receipt
 from diprime.privacy.measures import Epsilon, PureEpsilon
@@ -26,6 +28,9 @@ class JointSplitter:
 
     The balance term follows the paper: in a node too small to show a signal, the split is near a median rather than
     anywhere. In a large node it only prevents tiny children.
+
+    Features have equal weights as long as their costs are equal, however many thresholds or subsets of levels each of
+    them has at the node: whoever cuts a feature finely gives more candidates, not more votes.
 
     Attributes
     ----------
@@ -77,6 +82,16 @@ class JointSplitter:
         return _JointLevel(self, regions, receipts, source)
 
 
+def offsets_of_equal_features(cost_range: int, epsilon: Epsilon, n_slots: int) -> npt.NDArray[np.int64]:
+    """Return, for each number of candidates n of a feature, the cost to add that divides their weights by n.
+
+    Weights fall by a factor of e for each ``cost_range / epsilon`` units of cost. The numbers of candidates are public,
+    so the offsets are a public base measure of the selection, which costs no privacy (selection.md).
+    """
+    logs = np.log(np.maximum(np.arange(n_slots + 1), 1))
+    return np.rint(logs * (cost_range / float(epsilon))).astype(np.int64)
+
+
 class _JointLevel(Level):
     def __init__(
         self, splitter: JointSplitter, regions: Regions, receipts: Sequence[Receipt], source: RandomSource
@@ -91,10 +106,12 @@ class _JointLevel(Level):
             cost_range=self.cost.range,
             n_candidates=self.candidates.n_slots * self.candidates.per_node,
         )
+        self.offsets = offsets_of_equal_features(self.cost.range, receipt.charge.epsilon, self.candidates.n_slots)
 
     def _choose(self, histograms: NodeHistograms, first: int, last: int) -> None:
         per_node, n_slots = self.candidates.per_node, self.candidates.n_slots
         costs, mirrored = self.candidates.costs(histograms, first * per_node, last * per_node, self.cost)
+        scoring.add_offsets(self.offsets, mirrored, costs)
         costs, mirrored = costs.reshape(last - first, -1), mirrored.reshape(last - first, -1)
         picks = self.selection.pick(np.arange(first, last), costs, mirrored)
         nodes = first + np.flatnonzero(picks >= 0)
