@@ -10,7 +10,7 @@ import pytest
 import diprime
 
 TOP_LEVEL = {
-    "AdditiveForest", "Categorical", "Charge", "DiPriMeBoostingClassifier", "DiPriMeBoostingRegressor",
+    "AdditiveForest", "Budget", "BudgetError", "Categorical", "Charge", "DiPriMeBoostingClassifier", "DiPriMeBoostingRegressor",
     "DiPriMeClassifier", "DiPriMeRegressor", "Domain", "Explanation", "Forest", "Ledger", "ModelFileError", "Numeric",
     "PrivacyWarning", "__version__", "load", "merge",
 }  # fmt: skip
