@@ -49,7 +49,7 @@ def locked_file(path: str) -> Iterator[int]:
         try:
             yield file
         finally:
-            _unlock(file)  # a process that was forked meanwhile has the descriptor as well, so to close it is not enough
+            _unlock(file)  # a process that was forked meanwhile has the descriptor as well, so closing is not enough
     finally:
         os.close(file)
 

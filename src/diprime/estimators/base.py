@@ -274,7 +274,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
         if ledger.loss != self._loss(settings):
-            raise AssertionError(f"The ledger's loss, {ledger.loss}, is not what was charged to the budget of the study.")
+            raise AssertionError(f"The ledger's loss, {ledger.loss}, is not what the study was charged.")
         self._set_fitted(domain, ledger, forest)
 
     def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Any) -> None:

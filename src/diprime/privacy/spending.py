@@ -54,7 +54,8 @@ _entering = threading.Lock()
 
 
 def _renew_lock() -> None:
-    global _entering  # noqa: PLW0603 -- a lock that another thread held when the process was forked is never released
+    """Make a new lock in a process that was forked: nobody there releases one that another thread held."""
+    global _entering
     _entering = threading.Lock()
 
 

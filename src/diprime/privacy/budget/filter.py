@@ -23,6 +23,8 @@ from diprime.privacy.gaussian_dp import (
 )
 from diprime.privacy.measures import Epsilon, PrivacyLoss
 
+NOTHING = PrivacyLoss()
+
 _GAUSSIAN_SHARE = Fraction(1, 2)
 """The part of delta of the account without further pure charges."""
 _N_MIXED = 4
@@ -42,7 +44,7 @@ class Account:
     """
 
     limit: PrivacyLoss
-    counted: PrivacyLoss = PrivacyLoss()
+    counted: PrivacyLoss = NOTHING
 
     @property
     def room(self) -> PrivacyLoss:
@@ -115,7 +117,7 @@ class PrivacyFilter:
     delta: Fraction
     accounts: tuple[Account, ...]
     is_decided: bool
-    spent: PrivacyLoss = PrivacyLoss()
+    spent: PrivacyLoss = NOTHING
 
     @classmethod
     def start(cls, epsilon: Fraction, delta: Fraction, pure: Fraction | None = None) -> PrivacyFilter:
@@ -147,15 +149,13 @@ class PrivacyFilter:
         total = self.spent + loss
         if not covers(self.epsilon, self.delta, total):
             return []
-        limits = [PrivacyLoss(total.epsilon, self._largest_mu_squared(total.epsilon, _GAUSSIAN_SHARE))]
-        limits += self._mixed_limits(total)
-        accounts = [Account(limit, self.spent) for limit in limits]
-        if not any(account.after(loss) for account in accounts):
-            return [Account(PrivacyLoss(total.epsilon, self._largest_mu_squared(total.epsilon, Fraction(1))), self.spent)]
-        return accounts
+        mixed = self._mixed_limits(total)
+        share = _GAUSSIAN_SHARE if mixed else Fraction(1)
+        gaussian = PrivacyLoss(total.epsilon, self._largest_mu_squared(total.epsilon, share))
+        return [Account(limit, self.spent) for limit in (gaussian, *mixed)]
 
     def _mixed_limits(self, total: PrivacyLoss) -> list[PrivacyLoss]:
-        """Return limits of μ² from the total to the largest, in equal ratios, each with the pure limit that it allows."""
+        """Return limits of μ², in equal ratios from the total to the largest, and the pure limits that they allow."""
         share = (1 - _GAUSSIAN_SHARE) / _N_MIXED
         least, most = total.mu_squared, self._largest_mu_squared(total.epsilon, share)
         middle = _geometric_mean(least, most)

@@ -1,7 +1,7 @@
 """The log of a budget: a line of JSON for the budget itself and one for each charge.
 
-Every line but the first has the SHA-256 of the line before, and every line ends in a checksum of its own. So a line that
-was edited, removed or put in is found. Lines removed from the end are not: only another copy of the log could tell.
+Every line but the first has the SHA-256 of the line before, and every line ends in a checksum of its own. So a line
+that was edited, removed or put in is found. Lines removed from the end are not: only another copy of the log could tell.
 Whoever computes all hashes anew can write any log, as with every file; the hashes find accidents and careless hands.
 """
 
@@ -206,7 +206,8 @@ class Log:
         if self.terms.delta:
             delta = rounded_text(self.terms.delta)
             budget += f", delta = {delta}"
-            left += f", or epsilon = {rounded_down_text(self.state.largest_epsilon(self.terms.delta))} at delta = {delta}"
+            epsilon = rounded_down_text(self.state.largest_epsilon(self.terms.delta))
+            left += f", or epsilon = {epsilon} at delta = {delta}"
         return f"The budget of {budget} does not cover {what}: what is left is {left}."
 
 
@@ -276,9 +277,8 @@ def _changed(where: str) -> str:
 def _read_object(line: bytes, types: dict[str, type], optional: Any, where: str) -> dict[str, Any]:
     if len(line) > MAX_LINE:
         raise ValueError(f"{where} is too long.")
-    data = json.loads(line.decode())
+    data: dict[str, Any] = json.loads(line.decode())
     check_fields(data, types, where, optional)
-    assert isinstance(data, dict)
     return data
 
 
