@@ -13,7 +13,7 @@ if sys.platform == "win32":
 
     _LOCKED_BYTE = 1 << 40  # beyond the end of the file, for Windows lets nobody read what is locked
 
-    def _lock(file: int) -> None:
+    def _lock(file: int, alone: bool) -> None:
         while True:
             os.lseek(file, _LOCKED_BYTE, os.SEEK_SET)
             try:
@@ -30,8 +30,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _lock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    def _lock(file: int, alone: bool) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
 
     def _unlock(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_UN)
@@ -41,11 +41,19 @@ _BINARY = getattr(os, "O_BINARY", 0)  # of Windows
 
 
 @contextmanager
-def locked_file(path: str) -> Iterator[int]:
-    """Open an existing file for reading and appending, when no other process or thread has it; yield its descriptor."""
-    file = os.open(path, os.O_RDWR | os.O_APPEND | _BINARY)
+def locked_file(path: str, *, append: bool) -> Iterator[int]:
+    """Open an existing file, when no other process or thread appends to it; yield its descriptor.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    append : bool
+        Whether to append to it, when no other process or thread has it; otherwise it is open for reading only.
+    """
+    file = os.open(path, (os.O_RDWR | os.O_APPEND if append else os.O_RDONLY) | _BINARY)
     try:
-        _lock(file)
+        _lock(file, append)
         try:
             yield file
         finally:

@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from diprime.privacy import spending
-from diprime.privacy.budget.log import Entry, Log, Terms
+from diprime.privacy.budget.log import Entry, Terms
 from diprime.privacy.budget.stores import FileStore, LogTransaction, LostStore, MemoryStore
 from diprime.privacy.measures import (
     Epsilon,
@@ -108,14 +108,10 @@ class Budget:
         if os.path.exists(real) and not os.path.isfile(real):
             raise BudgetError(f"{path} is not a file.")
         budget = _budget_in(FileStore(real))
-        budget._read()
+        budget._store.read()
         return budget
 
     # -- what it says --------------------------------------------------------------------------------------------------
-
-    def _read(self) -> Log:
-        with self._store.transaction() as transaction:
-            return transaction.log
 
     @property
     def key(self) -> str:
@@ -130,35 +126,35 @@ class Budget:
     @property
     def study(self) -> str:
         """The name of the study, drawn at random; the ledgers of models that were charged carry it."""
-        return self._read().terms.study
+        return self._store.read().terms.study
 
     @property
     def epsilon(self) -> Fraction:
         """The epsilon of the study."""
-        return self._read().terms.epsilon
+        return self._store.read().terms.epsilon
 
     @property
     def delta(self) -> Fraction:
         """The delta of the study."""
-        return self._read().terms.delta
+        return self._store.read().terms.delta
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """What was charged, in order."""
-        return self._read().entries
+        return self._store.read().entries
 
     @property
     def spent(self) -> PrivacyLoss:
         """The sum of all pure charges, and that of all Gaussian ones."""
-        return self._read().state.spent
+        return self._store.read().state.spent
 
     @property
     def left(self) -> PrivacyLoss:
         """The largest next charge: either the pure epsilon or the μ², not both. Both are rounded down."""
-        state = self._read().state
+        state = self._store.read().state
         return PrivacyLoss(state.largest_pure(), state.largest_gaussian())
 
-    def epsilon_left(self, delta: float = 0) -> Epsilon:
+    def epsilon_left(self, delta: float | Fraction = 0) -> Epsilon:
         """Return the largest epsilon that the next fit may have; it is rounded down.
 
         Parameters
@@ -171,12 +167,12 @@ class Budget:
         epsilon : Fraction
             The largest epsilon. It may exceed that of the budget if delta is smaller than that of the budget.
         """
-        exact, state = exact_delta(delta), self._read().state
+        exact, state = exact_delta(delta), self._store.read().state
         return state.largest_epsilon(exact) if exact else state.largest_pure()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the budget, what was charged and what is left as plain data; fractions are exact text."""
-        log = self._read()
+        log = self._store.read()
         terms, state = log.terms, log.state
         return {
             "study": terms.study,
@@ -192,7 +188,7 @@ class Budget:
         }
 
     def __str__(self) -> str:
-        log = self._read()
+        log = self._store.read()
         terms, state = log.terms, log.state
         lines = [
             f"Budget of study {terms.study}: epsilon = {rounded_text(terms.epsilon)}, "

@@ -1,8 +1,8 @@
 """The log of a budget: a line of JSON for the budget itself and one for each charge.
 
 Every line but the first has the SHA-256 of the line before, and every line ends in a checksum of its own. So a line
-that was edited, removed or put in is found. Lines removed from the end are not: only another copy of the log could tell.
-Whoever computes all hashes anew can write any log, as with every file; the hashes find accidents and careless hands.
+that was edited, removed or put in is found. Lines removed from the end are not: only another copy of the log could
+tell. Whoever computes all hashes anew can write any log, as with every file; the hashes find accidents.
 """
 
 from __future__ import annotations

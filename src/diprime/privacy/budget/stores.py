@@ -60,6 +60,11 @@ class Store(ABC):
     def transaction(self) -> AbstractContextManager[LogTransaction]:
         """Return a context with the log, which nobody else can write to meanwhile."""
 
+    def read(self) -> Log:
+        """Return the log as it is."""
+        with self.transaction() as transaction:
+            return transaction.log
+
 
 class MemoryStore(Store):
     """A log in the memory of the process that made it."""
@@ -145,9 +150,8 @@ class FileStore(Store):
     @contextmanager
     def transaction(self) -> Iterator[LogTransaction]:
         """Yield the log, with the file locked."""
-        with locked_file(self.path) as file:
-            log = Log.read(read_all(file, MAX_BYTES), self.path)
-            self._recognise(log)
+        with locked_file(self.path, append=True) as file:
+            log = self._read(file)
 
             def keep(longer: Log) -> None:
                 append_line(file, longer.last_line)
@@ -155,10 +159,17 @@ class FileStore(Store):
 
             yield LogTransaction(log, keep)
 
-    def _recognise(self, log: Log) -> None:
-        """Refuse the log of another study, and one that has lost charges since it was last read."""
+    def read(self) -> Log:
+        """Return the log as it is; the file need not be writable."""
+        with locked_file(self.path, append=False) as file:
+            return self._read(file)
+
+    def _read(self, file: int) -> Log:
+        """Return the log; refuse that of another study, and one that has lost charges since it was last read."""
+        log = Log.read(read_all(file, MAX_BYTES), self.path)
         if log.terms.study != (self.study or log.terms.study):
             raise BudgetError(f"{self.path} is now the budget of another study.")
         if log.entries[: len(self._seen)] != self._seen:
             raise BudgetError(f"{self.path} has lost charges; restore it from a copy that has all of them.")
         self.study, self._seen = log.terms.study, log.entries
+        return log
