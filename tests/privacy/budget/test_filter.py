@@ -191,7 +191,8 @@ def test_a_filter_that_asks_only_whether_the_sums_are_covered_would_be_wrong():
     assert covers(epsilon, delta, PrivacyLoss(largest_pure * Fraction(9999, 10000), first))
     largest_gaussian = gaussian_budget(epsilon, delta) - first
     either = [
-        gain_of_choosing(epsilon, float(first), e, m) for e, m in ((float(largest_pure), 0), (0, float(largest_gaussian)))
+        gain_of_choosing(epsilon, float(first), e, m)
+        for e, m in ((float(largest_pure), 0), (0, float(largest_gaussian)))
     ]
     assert max(either) <= float(delta) * 1.0001
     assert gain_of_choosing(epsilon, float(first), float(largest_pure), float(largest_gaussian)) > 1.1 * float(delta)

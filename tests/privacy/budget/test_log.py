@@ -129,7 +129,9 @@ def test_there_is_a_largest_number_of_charges(monkeypatch):
         log.after(PrivacyLoss(Fraction(1, 2)), "one more")
 
 
-@pytest.mark.parametrize("loss", [PrivacyLoss(Fraction(-1)), PrivacyLoss(mu_squared=Fraction(-1)), PrivacyLoss(math.inf)])
+@pytest.mark.parametrize(
+    "loss", [PrivacyLoss(Fraction(-1)), PrivacyLoss(mu_squared=Fraction(-1)), PrivacyLoss(math.inf)]
+)
 def test_negative_and_infinite_charges_are_refused(loss):
     with pytest.raises(BudgetError, match="does not cover"):
         small_log()[0].after(loss, "it")
