@@ -10,7 +10,6 @@ from diprime import Budget, load
 from diprime.cli.budget_options import charged_to, left_in_words
 from diprime.cli.drafting import CHECK_COMMENT
 from diprime.privacy import spending
-from diprime.privacy.measures import PrivacyLoss
 from tests.cli.running import ok, refused, run
 
 
@@ -88,7 +87,7 @@ def test_a_mistake_is_one_sentence(folder, tmp_path, budget):
 
 
 def test_names_in_a_log_do_not_command_the_terminal(budget):
-    Budget.open(budget).charge(PrivacyLoss(Fraction(1, 10)), "\x1b[31m[bold]red")
+    Budget.open(budget).charge("\x1b[31m[bold]red", epsilon=0.1)
     shown = ok("budget", "show", budget)
     assert "\x1b" not in shown
     assert "[bold]red" in shown

@@ -29,9 +29,9 @@ def test_a_budget_says_what_was_charged_and_what_is_left(budget):
     assert (budget.epsilon, budget.delta, budget.entries, budget.spent) == (3, DELTA, (), PrivacyLoss())
     assert budget.left == PrivacyLoss(Fraction(3), gaussian_budget(Fraction(3), DELTA))
     assert (budget.epsilon_left(), budget.epsilon_left(1e-5)) == (3, 3)
-    budget.charge(ONE, "a forest")
+    budget.charge("a forest", epsilon=1)
     assert (budget.spent, budget.epsilon_left(), budget.epsilon_left(1e-5)) == (ONE, 2, 2)
-    budget.charge(BOOSTED, "a boosted model")
+    budget.charge("a boosted model", mu_squared=BOOSTED.mu_squared)
     assert budget.spent == ONE + BOOSTED
     assert 1 < budget.epsilon_left() < 2
     assert [(entry.number, entry.what) for entry in budget.entries] == [(1, "a forest"), (2, "a boosted model")]
@@ -46,11 +46,11 @@ def test_a_budget_without_charges_or_delta_says_so():
     assert "Or for one with delta" not in str(Budget(1))
     assert "in memory" in repr(Budget(1))
     with pytest.raises(BudgetError):
-        Budget(1).charge(BOOSTED, "a boosted model")
+        Budget(1).charge("a boosted model", mu_squared=BOOSTED.mu_squared)
 
 
 def test_a_budget_as_plain_data_is_exact(budget):
-    budget.charge(ONE + BOOSTED, "both")
+    budget.charge("both", epsilon=1, mu_squared=BOOSTED.mu_squared)
     data = json.loads(json.dumps(budget.to_dict()))
     assert (data["study"], data["epsilon"], data["delta"], data["pure"]) == (budget.study, "3", "1/100000", None)
     (entry,) = data["entries"]
@@ -59,9 +59,19 @@ def test_a_budget_as_plain_data_is_exact(budget):
     assert data["left"] == {"epsilon": str(budget.left.epsilon), "mu_squared": str(budget.left.mu_squared)}
 
 
+def test_costs_are_as_exact_as_their_digits(budget):
+    for _ in range(10):
+        budget.charge("a score", epsilon=0.1)
+    assert budget.spent == ONE
+    for cost in ({"epsilon": -1}, {"mu_squared": -1}, {"epsilon": float("nan")}):
+        with pytest.raises(ValueError, match="positive number"):
+            budget.charge("a mistake", **cost)
+    assert len(budget.entries) == 10
+
+
 def test_a_part_for_pure_charges_can_be_kept(tmp_path):
     for budget in (Budget(3, 1e-5, pure=1), Budget.create(tmp_path / "study.budget", 3, 1e-5, pure=1)):
-        budget.charge(PrivacyLoss(mu_squared=gaussian_budget(Fraction(2), DELTA)), "a boosted model")
+        budget.charge("a boosted model", mu_squared=gaussian_budget(Fraction(2), DELTA))
         assert budget.epsilon_left() == 1
         assert budget.to_dict()["pure"] == "1"
 
@@ -69,10 +79,10 @@ def test_a_part_for_pure_charges_can_be_kept(tmp_path):
 def test_what_is_in_the_file_is_opened(tmp_path):
     path = tmp_path / "study.budget"
     made = Budget.create(path, 3, 1e-5)
-    made.charge(ONE, "a forest")
+    made.charge("a forest", epsilon=1)
     opened = Budget.open(path)
     assert (opened.study, opened.entries, opened.path) == (made.study, made.entries, str(path))
-    opened.charge(ONE, "another")
+    opened.charge("another", epsilon=1)
     assert made.spent == PrivacyLoss(Fraction(2))
     os.symlink(path, tmp_path / "link")
     assert Budget.open(tmp_path / "link").key == made.key
@@ -80,7 +90,7 @@ def test_what_is_in_the_file_is_opened(tmp_path):
 
 def test_a_file_is_never_replaced(tmp_path):
     path = tmp_path / "study.budget"
-    Budget.create(path, 3).charge(ONE, "a forest")
+    Budget.create(path, 3).charge("a forest", epsilon=1)
     before = path.read_bytes()
     with pytest.raises(FileExistsError):
         Budget.create(path, 3)
@@ -113,10 +123,10 @@ def test_a_file_that_cannot_be_written_can_still_be_shown(tmp_path, monkeypatch)
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda b: pickle.loads(pickle.dumps(b)), clone])
 def test_copies_charge_the_one_they_came_from(budget, copied):
     other = copied(budget) if copied is not clone else clone(budget, safe=False)
-    other.charge(PrivacyLoss(Fraction(2)), "two")
+    other.charge("two", epsilon=2)
     assert budget.spent == other.spent == PrivacyLoss(Fraction(2))
     with pytest.raises(BudgetError):
-        budget.charge(PrivacyLoss(Fraction(2)), "two more")
+        budget.charge("two more", epsilon=2)
 
 
 def in_another_process(budget):
@@ -127,7 +137,7 @@ from fractions import Fraction
 from diprime.privacy.measures import PrivacyLoss
 budget = pickle.load(sys.stdin.buffer)
 try:
-    budget.charge(PrivacyLoss(Fraction(1)), "a forest")
+    budget.charge("a forest", epsilon=Fraction(1, 1))
     print("charged")
 except ValueError as error:
     print(error)
@@ -151,4 +161,4 @@ def test_a_pickle_is_not_taken_for_the_budget_of_another_study(tmp_path):
     path.unlink()
     Budget.create(path, 3)
     with pytest.raises(BudgetError, match="another study"):
-        pickle.loads(pickled).charge(ONE, "a forest")
+        pickle.loads(pickled).charge("a forest", epsilon=1)

@@ -137,6 +137,12 @@ def test_negative_and_infinite_charges_are_refused(loss):
         small_log()[0].after(loss, "it")
 
 
+def test_a_cost_that_is_not_exact_is_refused():
+    for loss in (PrivacyLoss(0.5), PrivacyLoss(mu_squared=0.5)):
+        with pytest.raises(TypeError, match="must be fractions"):
+            small_log()[0].after(loss, "it")
+
+
 def test_a_refusal_says_what_is_left():
     message = r"The budget of epsilon = 3, delta = 1e-05 does not cover a forest: what is left is epsilon = 1\.5 "
     with pytest.raises(BudgetError, match=message + r"without delta, or epsilon = 1\.5 at delta = 1e-05\."):

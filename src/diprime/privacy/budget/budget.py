@@ -14,7 +14,9 @@ from diprime.privacy.budget.log import Entry, Terms
 from diprime.privacy.budget.stores import FileStore, LogTransaction, LostStore, MemoryStore
 from diprime.privacy.measures import (
     Epsilon,
+    GaussianDP,
     PrivacyLoss,
+    PureEpsilon,
     exact_delta,
     exact_text,
     loss_text,
@@ -215,16 +217,20 @@ class Budget:
         """Return a context in which nobody else can spend the budget."""
         return self._store.transaction()
 
-    def charge(self, loss: PrivacyLoss, what: str) -> None:
-        """Charge something that was not fitted by this library, before it is released.
+    def charge(self, what: str, *, epsilon: float | Fraction = 0, mu_squared: float | Fraction = 0) -> None:
+        """Charge something that is not released by this library, before it is released.
 
         Parameters
         ----------
-        loss : PrivacyLoss
-            What it costs: ``PrivacyLoss(epsilon=Fraction(1, 10))``, say.
         what : str
             What is released, for the log.
+        epsilon : float, default=0
+            What it costs in pure epsilon.
+        mu_squared : float, default=0
+            What it costs in Gaussian differential privacy: μ², which is the squared L2 sensitivity over the variance of
+            the noise.
         """
+        loss = PureEpsilon(epsilon).loss(1) + GaussianDP(mu_squared).loss(1)
         with self.transaction() as transaction:
             transaction.charge(loss, what)
 

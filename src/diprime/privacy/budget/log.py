@@ -189,6 +189,8 @@ class Log:
     def _following(self, entry: Entry) -> Log:
         """Return the log after an entry, which is not added to the entries."""
         loss = entry.loss
+        if not all(isinstance(cost, Fraction) or cost == math.inf for cost in (loss.epsilon, loss.mu_squared)):
+            raise TypeError(f"What {entry.what} costs must be fractions, or the log could not be exact: {loss}.")
         state = self.state.after(loss) if min(loss.epsilon, loss.mu_squared) >= 0 else None
         if state is None:
             raise BudgetError(self._refusal(loss, entry.what))
