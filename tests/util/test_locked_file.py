@@ -63,3 +63,10 @@ def test_a_line_that_is_cut_short_is_taken_back(tmp_path, monkeypatch):
     monkeypatch.undo()
     with locked_file(path, append=False) as file:
         assert read_all(file, 100) == b"first\n"
+
+
+def test_a_new_file_that_cannot_be_written_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "write", lambda file, line: 1)
+    with pytest.raises(OSError, match="whole"):
+        create_file(str(tmp_path / "log"), b"first\n")
+    assert os.listdir(tmp_path) == []

@@ -90,6 +90,10 @@ def create_file(path: str, content: bytes) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | _BINARY, 0o644)
     try:
         append_line(file, content)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
     finally:
         os.close(file)
     if sys.platform != "win32":  # where folders cannot be synced
