@@ -10,11 +10,15 @@ from diprime.model.additive import AdditiveForest
 from diprime.model.explanation import Explanation
 from diprime.model.files import ModelFileError
 from diprime.model.forest import Forest
+from diprime.privacy.budget import Budget
 from diprime.privacy.charges import Charge
 from diprime.privacy.ledger import Ledger, PrivacyWarning
+from diprime.privacy.spending import BudgetError
 
 __all__ = [
     "AdditiveForest",
+    "Budget",
+    "BudgetError",
     "Categorical",
     "Charge",
     "DiPriMeBoostingClassifier",

@@ -13,11 +13,15 @@ from diprime.privacy import gaussian_dp
 from diprime.privacy.gaussian_dp import (
     covers,
     delta_upper_bound,
+    epsilon_below,
     epsilon_of_loss,
     epsilon_upper_bound,
+    gaussian_as_pure,
     gaussian_budget,
     is_covered_by_some_epsilon,
     is_proven,
+    pure_as_gaussian,
+    pure_is_gaussian,
 )
 from diprime.privacy.measures import PrivacyLoss
 
@@ -253,3 +257,73 @@ def test_opendp_does_not_promise_more(sigma, epsilon):
     assert measurement.map(1.0) == pytest.approx(1 / sigma**2 / 2)
     theirs = dp.c.make_zCDP_to_approxDP(measurement).map(1.0).epsilon(float(delta))
     assert epsilon <= theirs <= 2 * epsilon
+
+
+# -- pure releases as Gaussian ones ------------------------------------------------------------------------------------
+
+pure_epsilons = powers(-4, 0)
+
+
+def exact_mu_squared(epsilon):
+    """Return the μ² at which the best tests for randomised response and for N(0, 1) against N(μ, 1) err alike."""
+    with mpmath.workprec(1500):
+        error = 1 / (1 + mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator))
+        half = mpmath.findroot(lambda x: mpmath.ncdf(-x) - error, float(mpmath.sqrt(epsilon)))
+        return 4 * half**2
+
+
+@given(pure_epsilons)
+@few
+def test_the_mu_of_a_pure_release_is_bounded_from_above_and_closely(epsilon):
+    bound, exact = pure_as_gaussian(epsilon), exact_mu_squared(epsilon)
+    with mpmath.workprec(1500):
+        excess = mpmath.mpf(bound.numerator) / bound.denominator - exact
+        assert 0 <= excess <= exact * mpmath.mpf(2) ** -28
+
+
+@given(pure_epsilons, st.fractions(0, 3))
+@few
+def test_randomised_response_has_no_more_delta_than_its_mu_at_any_epsilon(epsilon, share):
+    """Pure DP is randomised response at worst: its hockey-stick divergence must be below that of the Gaussian."""
+    at = epsilon * share
+    delta = max(0.0, math.exp(epsilon) - math.exp(at)) / (1 + math.exp(epsilon))
+    assert delta <= float(delta_upper_bound(pure_as_gaussian(epsilon), at)) * (1 + 1e-9)
+
+
+def test_three_quarters_of_the_mu_of_a_pure_release_would_not_do():
+    for epsilon in (Fraction(1, 10), Fraction(1), Fraction(3)):
+        mu_squared = pure_as_gaussian(epsilon) * Fraction(9, 16)
+        assert not pure_is_gaussian(epsilon, mu_squared)
+        shares = [i / 200 for i in range(200)]
+        pairs = [(epsilon * Fraction(share).limit_denominator(200), share) for share in shares]
+        assert any(
+            (math.exp(epsilon) - math.exp(at)) / (1 + math.exp(epsilon)) > float(delta_upper_bound(mu_squared, at))
+            for at, _ in pairs
+        )
+
+
+@given(pure_epsilons)
+@few
+def test_the_epsilon_of_a_mu_is_covered_by_it_and_close(epsilon):
+    mu_squared = pure_as_gaussian(epsilon)
+    back = gaussian_as_pure(mu_squared)
+    assert pure_is_gaussian(back, mu_squared)
+    assert epsilon * (1 - Fraction(1, 1 << 18)) <= back <= epsilon * (1 + Fraction(1, 1 << 18))
+
+
+def test_pure_releases_at_the_edges():
+    assert pure_as_gaussian(Fraction(0)) == 0
+    assert pure_as_gaussian(math.inf) == pure_as_gaussian(Fraction(1000)) == math.inf
+    assert gaussian_as_pure(Fraction(0)) == 0
+    assert pure_is_gaussian(Fraction(1), math.inf)
+    assert not pure_is_gaussian(Fraction(1, 10**6), Fraction(0))
+
+
+@given(mus_squared, deltas)
+@few
+def test_the_budget_just_below_a_mu_is_below_it(mu_squared, delta):
+    below = epsilon_below(mu_squared, delta)
+    if below:
+        assert gaussian_budget(below, delta) < mu_squared
+        if below < 1 << 20:
+            assert delta_upper_bound(mu_squared, below * (1 + Fraction(1, 1 << 19))) <= delta

@@ -713,3 +713,46 @@ def test_threads_do_not_spend_the_same_budget():
     ledger = Ledger(SlowFraction(1))
     assert at_once(lambda: ledger.pay(charge(Fraction(1, 3)))) == 3
     assert ledger.total == 1
+
+
+# -- the study ---------------------------------------------------------------------------------------------------------
+
+NORTH, SOUTH = "0123456789abcdef" * 2, "fedcba9876543210" * 2
+
+
+def charged_to(*studies, epsilon=1):
+    ledger = Ledger(Fraction(epsilon), studies=list(studies))
+    ledger.pay(Charge("sums", "discrete Laplace", "L1 sensitivity 1", PureEpsilon(Fraction(epsilon))))
+    return ledger
+
+
+def test_a_ledger_keeps_the_studies_that_were_charged():
+    ledger = charged_to(NORTH, SOUTH)
+    assert Ledger.from_json(ledger.to_json()) == ledger
+    assert Ledger.from_json(ledger.to_json()).studies == [NORTH, SOUTH]
+    assert f"Charged to the budget of study {SOUTH}." in str(ledger)
+    assert "studies" not in charged_to().to_dict()
+
+
+def test_ledgers_of_one_study_cannot_be_merged():
+    merged = Ledger.merge([charged_to(NORTH), charged_to(SOUTH, epsilon=2), charged_to(), charged_to()])
+    assert (merged.studies, merged.total) == ([NORTH, SOUTH], 2)
+    assert Ledger.from_json(merged.to_json()) == merged
+    for other in (charged_to(NORTH), charged_to(SOUTH), merged):
+        with pytest.raises(ValueError, match="about the same people"):
+            Ledger.merge([merged, other])
+
+
+@pytest.mark.parametrize("studies", [[1], ["north"], [NORTH + "0"], NORTH, None])
+def test_names_of_studies_that_cannot_be_are_refused(studies):
+    with pytest.raises(ValueError, match="studies of the ledger"):
+        Ledger.from_dict({**charged_to().to_dict(), "studies": studies})
+
+
+def test_a_file_cannot_hide_that_merged_ledgers_are_of_one_study():
+    data = Ledger.merge([charged_to(NORTH), charged_to(SOUTH)]).to_dict()
+    with pytest.raises(ValueError, match="has other studies"):
+        Ledger.from_dict({**data, "studies": [NORTH]})
+    data["merged"][1]["studies"] = [NORTH]
+    with pytest.raises(ValueError, match="about the same people"):
+        Ledger.from_dict({**data, "studies": [NORTH]})

@@ -115,6 +115,11 @@ def test_one_place_opens_ledgers():
     assert users_of("Ledger") == {"estimators/base.py"}
 
 
+def test_whoever_opens_a_ledger_charges_the_budget_of_the_study():
+    """Or a release would be counted in its ledger, and in no budget."""
+    assert users_of("Ledger") == users_of("spending.charge") == users_of("spending.check")
+
+
 def test_only_published_recipes_weigh_costs_otherwise_than_was_paid():
     """Elsewhere, weights follow from the receipt: there is no table that could be of another epsilon."""
     assert users_of("with_published_weights") == {"paper/baselines/recipes.py"}

@@ -24,6 +24,7 @@ from diprime.cli.boosting_options import (
     RoundsOption,
     estimator_options,
 )
+from diprime.cli.budget_options import BudgetOption, BudgetPath, PureOption, charged_to, left_in_words
 from diprime.cli.checking import ColumnCheck, check
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
@@ -43,8 +44,10 @@ from diprime.domain import Task
 from diprime.model.explanation import Explanation
 from diprime.model.tree_view import Tree, contribution_text, read_tree
 from diprime.output.report import render
+from diprime.privacy import spending
+from diprime.privacy.budget import Budget
 from diprime.privacy.ledger import Ledger
-from diprime.privacy.measures import exact_epsilon, rounded_text
+from diprime.privacy.measures import exact_epsilon, loss_text, rounded_text
 
 
 def _examples(*commands: str) -> str:
@@ -68,6 +71,8 @@ app = typer.Typer(
 )
 domain_app = typer.Typer(no_args_is_help=True, help="Say what is public about the data.")
 app.add_typer(domain_app, name="domain")
+budget_app = typer.Typer(no_args_is_help=True, help="Keep one budget for all that is released about the same people.")
+app.add_typer(budget_app, name="budget")
 
 
 def _refuse_dash(output: Path) -> Path:
@@ -225,6 +230,7 @@ def _print_budget(ledger: Ledger) -> None:
     epilog=_examples(
         "diprime fit people.csv --domain domain.toml --epsilon 1 -o model.diprime",
         "diprime fit people.csv --domain domain.toml --epsilon 1 --boost --delta 1e-6 -o model.diprime",
+        "diprime fit people.csv --domain domain.toml --epsilon 1 --budget study.budget -o model.diprime",
     )
 )
 def fit(  # noqa: PLR0913 -- the options of a command are arguments
@@ -238,14 +244,15 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     rounds: RoundsOption = None,
     learning_rate: LearningRateOption = None,
     no_interactions: NoInteractionsOption = False,
+    budget: BudgetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit a model to private data, and write it to a file that may be published.
 
     It is a forest under epsilon or, with --boost, a boosted model under epsilon and delta. Both are
-    spent each time: a second model of the same people spends them again. Columns that the domain does not list
-    are not read. A number that cannot be read is an error, for you who hold the data; nothing is released then. Memory:
-    about two bytes for each value of the table, plus a batch of rows.
+    spent each time: a second model of the same people spends them again, and --budget adds it up. Columns that the
+    domain does not list are not read. A number that cannot be read is an error, for you who hold the data; nothing is
+    released then. Memory: about two bytes for each value of the table, plus a batch of rows.
     """
     _check_folder(output)
     domain, text = read_domain(domain_path)
@@ -253,14 +260,14 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     target = target_column(file, domain)
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
     model = estimator(domain, epsilon, verbose=int(stderr().is_terminal), **options)
-    with progress("Reading") as advance:
+    unchecked = count_unchecked_lines(text)
+    waivers = [f"{unchecked} lines of the domain's file say that nobody has checked that they are public."]
+    with charged_to(budget), progress("Reading") as advance:
+        spending.refuse_waived(waivers if unchecked else [], "a model")
         batches = file.decoded_batches({**domain.features, target: domain.target}, advance)
         model.fit_batches((batch.select(domain.names), batch[target]) for batch in batches)
-    unchecked = count_unchecked_lines(text)
     if unchecked:
-        model.privacy_.waive(
-            f"{unchecked} lines of the domain's file say that nobody has checked that they are public."
-        )
+        model.privacy_.waive(waivers[0])
         print_note(
             f"diprime: warning: {domain_path} has {unchecked} lines that still say “check”, so the model is marked "
             "as not private; delete the remark on each line that is public knowledge, and fit again."
@@ -270,6 +277,8 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
         print_json({"model": str(output), **_summary(model)})
     else:
         print(f"{model.privacy_}\n\nWritten to {output}.")
+        if budget is not None:
+            print(f"{budget}. {' '.join(left_in_words(Budget.open(budget)))}")
 
 
 @app.command(
@@ -473,6 +482,50 @@ def _draw_tree(tree: Tree, model: Model, index: int) -> TextTree:
         return drawing
 
     return add_children(0, TextTree(describe(0)))
+
+
+# -- the budget of a study ---------------------------------------------------------------------------------------------
+
+
+@budget_app.command("new", epilog=_examples("diprime budget new study.budget --epsilon 3 --delta 1e-5"))
+def new_budget(
+    path: BudgetPath,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="The epsilon of the study.")],
+    delta: Annotated[
+        float, typer.Option(metavar="NUMBER", help="The delta of the study; at 0 there is nothing for boosting.")
+    ] = 0.0,
+    pure: PureOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the budget of a study, in a file that must not exist.
+
+    The file is a log for people to read: the budget, and a line for each charge. Keep it with the data: whoever deletes
+    it, copies it or cuts off its end can spend the budget again.
+    """
+    _check_folder(path)
+    budget = Budget.create(path, epsilon, delta, pure=pure)
+    if as_json:
+        print_json(budget.to_dict())
+    else:
+        print_note(f"Written to {path}.")
+
+
+@budget_app.command(
+    "show", epilog=_examples("diprime budget show study.budget", "diprime budget show study.budget --json")
+)
+def show_budget(path: BudgetPath, as_json: JsonOption = False) -> None:
+    """Print what was charged to a budget, and what is left of it."""
+    budget = Budget.open(path)
+    if as_json:
+        print_json(budget.to_dict())
+        return
+    terms = f"epsilon = {rounded_text(budget.epsilon)}, delta = {rounded_text(budget.delta)}"
+    table = Table("", "time", "what", "cost", title=f"Study {budget.study}: {terms}")
+    for entry in budget.entries:
+        table.add_row(str(entry.number), entry.time, escape(escape_controls(entry.what)), loss_text(entry.loss))
+    stdout().print(table)
+    print(f"Spent: {loss_text(budget.spent)}.")
+    print("\n".join(left_in_words(budget)))
 
 
 # -- the demonstration -------------------------------------------------------------------------------------------------

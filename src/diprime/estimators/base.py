@@ -20,8 +20,11 @@ from diprime.domain import Categorical, Domain, RowReader, Task
 from diprime.domain.batches import encode_batches
 from diprime.domain.encoding import Rows
 from diprime.estimators.parameters import DOMAIN, N_JOBS, RANDOM_STATE
+from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
+from diprime.privacy.measures import PrivacyLoss, PureEpsilon, rounded_text
 from diprime.privacy.randomness import RandomSource
+from diprime.privacy.spending import Spendable
 
 N_DIMENSIONS = 2  # of a table
 
@@ -92,6 +95,10 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the delta of the ledger: zero, unless releases have Gaussian noise."""
         return Fraction(0)
 
+    def _loss(self, settings: Any) -> PrivacyLoss:
+        """Return what the whole fit costs, as it is charged to the budget of a study."""
+        return PureEpsilon(settings.epsilon).loss(1)
+
     @abstractmethod
     def _learn(
         self,
@@ -104,6 +111,47 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         source: RandomSource,
     ) -> Any:
         """Pay for each release of the plan before it is made, and return the forest."""
+
+    # -- the budget of a study -----------------------------------------------------------------------------------------
+
+    _budgets: tuple[Spendable, ...] = ()
+    """The budgets that were in force where this object was pickled or copied."""
+
+    def __getstate__(self) -> Any:
+        budgets = spending.in_force(self._budgets)
+        return {**super().__getstate__(), "_budgets": budgets} if budgets else super().__getstate__()
+
+    def __sklearn_clone__(self) -> Any:
+        clone = super().__sklearn_clone__()
+        if self._budgets:
+            clone._budgets = self._budgets
+        return clone
+
+    def _waivers(self) -> list[str]:
+        """Return why a fit with these parameters is not private although its charges add up."""
+        waivers = []
+        if isinstance(self.domain, str):
+            waivers.append("the domain was inferred from the data, so it tells ranges and levels of single records.")
+        if self.random_state is not None:
+            waivers.append("random_state was set, so whoever knows it can take the noise off the model.")
+        return waivers
+
+    def _refuse_waived(self) -> None:
+        """Raise an error if a budget is in force and the fit would not be private; called before data are read."""
+        spending.refuse_waived(self._waivers(), f"a fit of {type(self).__name__}", self._budgets)
+
+    def _check_budget(self, settings: Any) -> None:
+        """Raise an error if a budget is in force and does not cover the fit; called before data are read."""
+        if settings.accounting == "paper":
+            reason = "accounting='paper' counts less than is spent."
+            spending.refuse_waived([reason], f"a fit of {type(self).__name__}", self._budgets)
+        spending.check(self._loss(settings), self._words(settings), self._budgets)
+
+    def _words(self, settings: Any) -> str:
+        """Return what the budget's log says about a fit: public numbers only."""
+        delta = self._delta(settings)
+        terms = f"epsilon = {rounded_text(settings.epsilon)}"
+        return f"{type(self).__name__} with {terms}" + (f", delta = {rounded_text(delta)}" if delta else "")
 
     # -- input ---------------------------------------------------------------------------------------------------------
 
@@ -158,9 +206,11 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if isinstance(y, np.ndarray) and y.shape[1:] == (1,):
             message = "A column-vector y was passed when a 1d array was expected; give for example y.ravel()."
             warnings.warn(message, DataConversionWarning, stacklevel=3)
+        self._refuse_waived()
         domain = self._resolve_domain(X, y)
         settings = self._check_settings(domain.n_features)
         plan = self._plan(settings, domain)
+        self._check_budget(settings)
         rows = domain.reader(X)
         target = domain.encode_target(y, n_threads=N_JOBS.check(self.n_jobs))
         if len(target) != rows.n_rows:
@@ -188,9 +238,11 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         if isinstance(self.domain, str):
             raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
+        self._refuse_waived()
         domain = self._resolve_domain(None, None)
         settings = self._check_settings(domain.n_features)
         plan = self._plan(settings, domain)
+        self._check_budget(settings)
         self._name_columns(None, domain, reset=True)
 
         def with_named_columns() -> Iterator[tuple[Any, Any]]:
@@ -207,12 +259,9 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> None:
         """Fit to encoded records. Every release of the library passes through here."""
         ledger = Ledger(settings.epsilon, settings.accounting, delta=self._delta(settings))
-        if self.domain is not domain:
-            ledger.waive("the domain was inferred from the data, so it tells ranges and levels of single records.")
-        if self.random_state is not None:
-            ledger.waive("random_state was set, so whoever knows it can take the noise off the model.")
         source = RANDOM_STATE.check(self.random_state)
-        for reason in ledger.waivers:
+        for reason in self._waivers():
+            ledger.waive(reason)
             warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=stacklevel)
         if settings.accounting == "paper":
             message = (
@@ -220,9 +269,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "paper's numbers only."
             )
             warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
+        ledger.studies = spending.charge(self._loss(settings), self._words(settings), self._budgets)
         forest = self._learn(rows, target, domain, settings, plan, ledger, source)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
+        if ledger.loss != self._loss(settings):
+            raise AssertionError(f"The ledger's loss, {ledger.loss}, is not what the study was charged.")
         self._set_fitted(domain, ledger, forest)
 
     def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Any) -> None:

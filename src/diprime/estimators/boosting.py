@@ -31,6 +31,7 @@ from diprime.model.additive import AdditiveForest, quantum_for
 from diprime.model.explanation import Explanation, explain, targets_of
 from diprime.privacy.gaussian_dp import gaussian_budget
 from diprime.privacy.ledger import Ledger
+from diprime.privacy.measures import GaussianDP, PrivacyLoss
 from diprime.privacy.randomness import RandomSource
 from diprime.training.boosting import defaults
 from diprime.training.boosting.plan import BoostingPlan
@@ -89,6 +90,9 @@ class _Boosting(PrivateTrees):
 
     def _delta(self, settings: BoostingSettings) -> Fraction:
         return settings.delta
+
+    def _loss(self, settings: BoostingSettings) -> PrivacyLoss:
+        return GaussianDP(gaussian_budget(settings.epsilon, settings.delta)).loss(1)
 
     def _learn(
         self,

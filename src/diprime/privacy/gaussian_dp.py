@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from diprime.privacy.measures import Epsilon, PrivacyLoss
-from diprime.privacy.normal import BITS, ONE, Interval, density, mills_ratio, square_root, upper_tail
+from diprime.privacy.normal import BITS, ONE, Interval, density, exp_of_minus, mills_ratio, square_root, upper_tail
 
 BUDGET_BITS = 30
 """How many significant bits the μ² of a budget has."""
@@ -28,6 +28,7 @@ MAX_EPSILON_BITS = 20
 """From ε = 2^20 on, δ is that of 2^20."""
 _MAX_EPSILON = Fraction(1 << MAX_EPSILON_BITS)
 _MIN_EPSILON_BITS = -60
+_MAX_PURE = Fraction(BITS // 2)  # e^-160 has half of the bits left
 # At μ² = 2^23 and ε = 2^20, δ differs from one by less than 2^-1000.
 _MAX_MU_SQUARED_BITS = 23
 _MIN_MU_SQUARED_BITS = -160
@@ -106,12 +107,7 @@ def epsilon_upper_bound(mu_squared: Epsilon, delta: Fraction) -> Epsilon:
         return Fraction(0)
     if delta_upper_bound(mu_squared, _MAX_EPSILON) > delta:
         return math.inf
-    # The largest epsilon that does not suffice; the next one does.
-    below = _largest(
-        lambda epsilon: delta_upper_bound(mu_squared, epsilon) > delta,
-        EPSILON_BITS,
-        range(_MIN_EPSILON_BITS, MAX_EPSILON_BITS),
-    )
+    below = epsilon_below(mu_squared, delta)  # the largest epsilon that does not suffice; the next one does
     return _next_up(below, EPSILON_BITS) if below else Fraction(2) ** _MIN_EPSILON_BITS
 
 
@@ -155,6 +151,86 @@ def epsilon_of_loss(loss: PrivacyLoss, budget: Epsilon, delta: Fraction) -> Epsi
     if loss.mu_squared == gaussian_budget(budget - loss.epsilon, delta):
         return budget
     return min(budget, loss.epsilon + epsilon_upper_bound(loss.mu_squared, delta))
+
+
+def pure_is_gaussian(epsilon: Epsilon, mu_squared: Epsilon) -> bool:
+    """Return whether whatever is epsilon-DP is provably μ-Gaussian DP.
+
+    It is if Φ(-μ/2) is at most 1/(1 + e^ε). That is the error, of either kind, of the best test between the two answers
+    of randomised response, to which pure DP is equivalent, and Φ(-μ/2) is that of the best test between N(0, 1) and
+    N(μ, 1). The error of the one kind that a test must have, given that of the other, is convex for both, and for
+    randomised response consists of two straight lines that meet there (docs/privacy.md).
+
+    Examples
+    --------
+    >>> pure_is_gaussian(Fraction(1), Fraction(3, 2)), pure_is_gaussian(Fraction(1), Fraction(8, 5))
+    (False, True)
+    """
+    if not epsilon or mu_squared == math.inf:
+        return True
+    if epsilon > _MAX_PURE or mu_squared > _MAX_MU_SQUARED or not mu_squared:
+        return False
+    odds = exp_of_minus(_round_up(Fraction(epsilon), BITS))
+    half_mu = square_root(_round_down(Fraction(mu_squared), BITS) / 4)
+    # Φ(-μ/2) <= odds/(1 + odds), without the division
+    return upper_tail(half_mu.low).high * (ONE + odds.low) <= odds.low * ONE
+
+
+@lru_cache(maxsize=1024)
+def pure_as_gaussian(epsilon: Epsilon) -> Epsilon:
+    """Return a μ², rounded up to 30 significant bits, of which whatever is epsilon-DP is μ-Gaussian DP; inf if none is.
+
+    Examples
+    --------
+    >>> round(float(pure_as_gaussian(Fraction(1, 10))), 6)
+    0.015702
+    """
+    if not epsilon:
+        return Fraction(0)
+    if not pure_is_gaussian(epsilon, _MAX_MU_SQUARED):
+        return math.inf
+    # The largest μ² that does not suffice; the next one does.
+    below = _largest(
+        lambda mu_squared: not pure_is_gaussian(epsilon, mu_squared),
+        BUDGET_BITS,
+        range(_MIN_MU_SQUARED_BITS, _MAX_MU_SQUARED_BITS),
+    )
+    return _next_up(below, BUDGET_BITS) if below else _MIN_MU_SQUARED
+
+
+@lru_cache(maxsize=1024)
+def gaussian_as_pure(mu_squared: Epsilon) -> Epsilon:
+    """Return the largest epsilon, of 20 significant bits, of which whatever is epsilon-DP is μ-Gaussian DP.
+
+    Examples
+    --------
+    >>> round(float(gaussian_as_pure(Fraction(1, 100))), 4)
+    0.0798
+    """
+    return _largest(
+        lambda epsilon: pure_is_gaussian(epsilon, mu_squared),
+        EPSILON_BITS,
+        range(_MIN_EPSILON_BITS, MAX_EPSILON_BITS),
+    )
+
+
+def epsilon_below(mu_squared: Epsilon, delta: Fraction) -> Fraction:
+    """Return an epsilon, 20 significant bits long, whose :func:`gaussian_budget` at this delta is below μ².
+
+    It is the largest such number; there is none, and zero is returned, where μ² has at most this delta at once.
+
+    Examples
+    --------
+    >>> round(float(epsilon_below(Fraction(1), Fraction(1, 10**6))), 4)
+    4.8866
+    """
+    if mu_squared == math.inf or delta_upper_bound(mu_squared, _MAX_EPSILON) > delta:
+        return _MAX_EPSILON
+    return _largest(
+        lambda epsilon: delta_upper_bound(mu_squared, epsilon) > delta,
+        EPSILON_BITS,
+        range(_MIN_EPSILON_BITS, MAX_EPSILON_BITS),
+    )
 
 
 def _largest(holds: Callable[[Fraction], bool], bits: int, exponents: range) -> Fraction:

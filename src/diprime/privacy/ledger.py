@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -25,11 +26,13 @@ from diprime.privacy.measures import (
     exact_delta,
     exact_epsilon,
     exact_text,
+    loss_text,
     rounded_text,
 )
 
 Accounting = Literal["strict", "paper"]
 
+_STUDY = re.compile(r"[0-9a-f]{32}")
 _MAX_DIGITS = 2000  # of the common denominator of the fractions in a file
 _MAX_NESTED = 50
 _MAX_GAUSSIAN = 1 << 12  # of the merged ledgers in a file, for each takes a millisecond to check
@@ -62,6 +65,8 @@ class Ledger:
         The ledgers of the models that were merged.
     delta : Fraction, default=0
         The budget of Gaussian charges, beside epsilon; other numbers are converted as :func:`exact_delta` does.
+    studies : list of str
+        The names of the studies whose budgets the fit was charged to.
 
     Examples
     --------
@@ -78,6 +83,7 @@ class Ledger:
     waivers: list[str] = field(default_factory=list)
     merged: list[Ledger] = field(default_factory=list)
     delta: Fraction = field(default=Fraction(0), kw_only=True)
+    studies: list[str] = field(default_factory=list, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.epsilon, Fraction):
@@ -89,8 +95,10 @@ class Ledger:
         """Return the ledger of models of disjoint populations.
 
         One record is in one population: what the models cost together is what one of them costs. So the largest E and
-        the largest μ² of the ledgers bound it, and the largest alone where all are of one kind.
+        the largest μ² of the ledgers bound it, and the largest alone where all are of one kind. Models that were
+        charged to the budget of one study are about the same people, and are refused.
         """
+        studies = _studies_of(ledgers)
         loss, strict = _largest(ledger.loss for ledger in ledgers), _largest(ledger.strict_loss for ledger in ledgers)
         delta = max(ledger.delta for ledger in ledgers)
         epsilon = epsilon_of_loss(loss, max(ledger.total for ledger in ledgers), delta)
@@ -102,7 +110,7 @@ class Ledger:
         ]
         used = [pair for pair in pairs if any(measure.cost for measure in pair)] or pairs[:1]
         charges = [_merged_charge(len(ledgers), measure, strict_measure) for measure, strict_measure in used]
-        return cls(epsilon, accounting, charges, waivers, list(ledgers), delta=delta)
+        return cls(epsilon, accounting, charges, waivers, list(ledgers), delta=delta, studies=studies)
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -175,8 +183,8 @@ class Ledger:
             spent = self.loss
             if not covers(self.epsilon, self.delta, spent + charge.loss):
                 raise ValueError(
-                    f"The budget of {self._budget_text()} does not cover {charge.what}: {_loss_text(spent)} is spent "
-                    f"and it costs {_loss_text(charge.loss)}."
+                    f"The budget of {self._budget_text()} does not cover {charge.what}: {loss_text(spent)} is spent "
+                    f"and it costs {loss_text(charge.loss)}."
                 )
             self.charges.append(charge)
         return Receipt(charge, ISSUED_BY_A_LEDGER)
@@ -187,7 +195,9 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ledger as plain data; fractions are exact text."""
+        studies = {"studies": list(self.studies)} if self.studies else {}
         return {
+            **studies,
             "epsilon": exact_text(self.epsilon),
             "delta": exact_text(self.delta),
             "total": exact_text(self.total),
@@ -202,7 +212,7 @@ class Ledger:
     def from_dict(cls, data: Any) -> Ledger:
         """Return the ledger that :meth:`to_dict` described; raise `ValueError` if anything is wrong with it.
 
-        A ledger without a delta has delta = 0.
+        A ledger without a delta has delta = 0, and one without studies was charged to no budget but its own.
         """
         ledger = cls._from_dict(data, "the ledger", 1)
         _check_totals(ledger, data)
@@ -212,11 +222,14 @@ class Ledger:
     def _from_dict(cls, data: Any, where: str, depth: int) -> Ledger:
         if depth > _MAX_NESTED:
             raise ValueError(f"{where} is nested more than {_MAX_NESTED} deep.")
-        check_fields(data, _TYPES_OF_LEDGER, where, {"delta"})
+        check_fields(data, _TYPES_OF_LEDGER, where, {"delta", "studies"})
         if data["accounting"] not in ("strict", "paper"):
             raise ValueError(f"accounting of {where} is neither 'strict' nor 'paper'.")
         if not all(isinstance(waiver, str) for waiver in data["waivers"]):
             raise ValueError(f"waivers of {where} are not all text.")
+        studies = data.get("studies", [])
+        if not all(isinstance(study, str) and _STUDY.fullmatch(study) for study in studies):
+            raise ValueError(f"studies of {where} are not all names of studies.")
         charges = [Charge.from_dict(charge, f"charge {i} of {where}") for i, charge in enumerate(data["charges"])]
         epsilon = epsilon_from_text(data["epsilon"], f"epsilon of {where}")
         delta = epsilon_from_text(data.get("delta", "0"), f"delta of {where}")
@@ -225,7 +238,9 @@ class Ledger:
         merged = [
             cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
         ]
-        return cls(epsilon, data["accounting"], charges, list(data["waivers"]), merged, delta=exact_delta(delta))
+        waivers = list(data["waivers"])
+        exact = exact_delta(delta)
+        return cls(epsilon, data["accounting"], charges, waivers, merged, delta=exact, studies=list(studies))
 
     def to_json(self) -> str:
         """Return the ledger as JSON."""
@@ -270,6 +285,7 @@ class Ledger:
             f"One record added or removed: epsilon = {once}; one record replaced: epsilon = {twice}.",
             *self._meaning_of_delta(),
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
+            *(f"Charged to the budget of study {study}." for study in self.studies),
         ]
         notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
         notes += self.strict_costs
@@ -281,7 +297,7 @@ class Ledger:
         loss = self.loss
         if not loss.mu_squared:
             return []
-        return [f"Sum of the charges: {_loss_text(loss)}. At delta = {rounded_text(self.delta)} that is:"]
+        return [f"Sum of the charges: {loss_text(loss)}. At delta = {rounded_text(self.delta)} that is:"]
 
     def _meaning_of_delta(self) -> list[str]:
         if not self.total_delta:
@@ -294,6 +310,7 @@ class Ledger:
 
 
 _TYPES_OF_LEDGER: dict[str, type] = {
+    "studies": list,
     "epsilon": str,
     "delta": str,
     "total": str,
@@ -326,6 +343,8 @@ def _check_merged(ledger: Ledger, where: str) -> None:
     """Refuse a ledger that promises more than one that was merged into it."""
     if ledger.accounting == "strict" and any(charge.strict_measure is not None for charge in ledger.charges):
         raise ValueError(f"{where} is strict, and has a charge whose true cost is another.")
+    if ledger.merged and set(_studies_of(ledger.merged)) != set(ledger.studies):
+        raise ValueError(f"{where} has other studies than the ledgers that were merged into it.")
     for part in ledger.merged:
         hidden = set(part.waivers) - set(ledger.waivers)
         if hidden or part.delta > ledger.delta or (part.accounting, ledger.accounting) == ("paper", "strict"):
@@ -334,6 +353,18 @@ def _check_merged(ledger: Ledger, where: str) -> None:
             raise ValueError(f"{where} costs less than a ledger that was merged into it.")
         if _largest([part.strict_loss, ledger.strict_loss]) != ledger.strict_loss:
             raise ValueError(f"{where} costs less than a ledger that was merged into it.")
+
+
+def _studies_of(ledgers: Sequence[Ledger]) -> list[str]:
+    """Return the studies of ledgers to be merged; raise `ValueError` if two have one in common."""
+    studies = [study for ledger in ledgers for study in ledger.studies]
+    for study in studies:
+        if studies.count(study) > 1:
+            raise ValueError(
+                f"Two of the models were charged to the budget of study {study}, so they are about the same people, "
+                "and what they cost adds up; only models of different people can be merged."
+            )
+    return studies
 
 
 def _follows(total: Epsilon, delta: Fraction, loss: PrivacyLoss) -> bool:
@@ -357,13 +388,6 @@ def _merged_charge(n_models: int, measure: Measure, strict_measure: Measure) -> 
         "the populations are disjoint: the largest total counts",
         strict_measure=None if strict_measure == measure else strict_measure,
     )
-
-
-def _loss_text(loss: PrivacyLoss) -> str:
-    costs = [f"epsilon = {rounded_text(loss.epsilon)}"] if loss.epsilon or not loss.mu_squared else []
-    if loss.mu_squared:
-        costs.append(f"mu^2 = {rounded_text(loss.mu_squared)}")
-    return ", ".join(costs)
 
 
 def _check_common_denominator(costs: Sequence[Epsilon], where: str) -> None:

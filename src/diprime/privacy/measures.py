@@ -11,12 +11,13 @@ import math
 import numbers
 import re
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import ClassVar
 
 Epsilon = Fraction | float  # a fraction, or math.inf; so is the square of μ
 
+_DIGITS_LEFT = 4
 _FRACTION = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
 
 
@@ -175,9 +176,31 @@ def rounded_text(epsilon: Epsilon) -> str:
     return f"{float(epsilon):.6g}" if isinstance(epsilon, Fraction) else "inf"
 
 
+def rounded_down_text(epsilon: Epsilon) -> str:
+    """Return epsilon with four digits and rounded down, for display of what is left.
+
+    Examples
+    --------
+    >>> rounded_down_text(Fraction(2, 3))
+    '0.6666'
+    """
+    if not isinstance(epsilon, Fraction):
+        return "inf"
+    context = Context(prec=_DIGITS_LEFT, rounding=ROUND_FLOOR)
+    return f"{context.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator)).normalize():f}"
+
+
 def exact_text(epsilon: Epsilon) -> str:
     """Return epsilon as text that :func:`epsilon_from_text` reads back exactly."""
     return str(epsilon) if isinstance(epsilon, Fraction) else "inf"
+
+
+def loss_text(loss: PrivacyLoss) -> str:
+    """Return a loss in words, for display."""
+    costs = [f"epsilon = {rounded_text(loss.epsilon)}"] if loss.epsilon or not loss.mu_squared else []
+    if loss.mu_squared:
+        costs.append(f"mu^2 = {rounded_text(loss.mu_squared)}")
+    return ", ".join(costs)
 
 
 def epsilon_from_text(text: str, where: str) -> Epsilon:

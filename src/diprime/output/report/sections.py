@@ -192,6 +192,7 @@ def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
     elements += [tag("p", f"Composition: {reason}.", class_="note") for reason in reasons]
     elements += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
     elements += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
+    elements += [tag("p", f"Charged to the budget of study {study}.", class_="note") for study in ledger.studies]
     for i, part in enumerate(ledger.merged, 1):
         part_name = f"model {i} of {len(ledger.merged)}"
         elements += [tag("h3", part_name[0].upper() + part_name[1:]), *_ledger_elements(part, part_name)]

@@ -1,0 +1,112 @@
+"""What charges releases to the budgets of a study: the one way from those who spend to the budgets in force.
+
+Whoever releases something about private data calls :func:`check` before any of the data are read, and :func:`charge`
+right before the first release. Between the two, a mistake costs nothing; after the second, a crash loses budget and not
+privacy. Without a budget in force both do nothing.
+
+Budgets in force are those of all ``with budget:`` blocks of this process, in whatever thread they were entered: a
+thread that somebody else starts for a fit, as joblib does, must not escape. An object that is sent to another process
+carries its budgets along (``carried``).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Protocol
+
+from diprime.privacy.measures import PrivacyLoss
+
+
+class BudgetError(ValueError):
+    """A release that a budget refuses, or a budget that cannot be used. Nothing has been released."""
+
+
+class Transaction(Protocol):
+    """A budget that nobody else can spend meanwhile."""
+
+    @property
+    def study(self) -> str:
+        """The name of the study, which ledgers of models carry."""
+
+    def check(self, loss: PrivacyLoss, what: str) -> None:
+        """Raise `BudgetError` unless the budget covers a loss."""
+
+    def charge(self, loss: PrivacyLoss, what: str) -> None:
+        """Charge a loss that the budget covers. When this returns, a crash cannot undo it."""
+
+
+class Spendable(Protocol):
+    """A budget, as those who spend see it."""
+
+    @property
+    def key(self) -> str:
+        """What two objects for the same budget have in common."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Return a context in which nobody else can spend the budget."""
+
+
+_in_force: list[Spendable] = []
+_entering = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """Make a new lock in a process that was forked: nobody there releases one that another thread held."""
+    global _entering
+    _entering = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def enter(budget: Spendable) -> None:
+    """Put a budget in force, beside those that are."""
+    with _entering:
+        _in_force.append(budget)
+
+
+def leave(budget: Spendable) -> None:
+    """Take a budget out of force that was put in force; if it was twice, once."""
+    with _entering:
+        positions = [i for i, other in enumerate(_in_force) if other is budget]
+        del _in_force[positions[-1]]
+
+
+def in_force(carried: Iterable[Spendable] = ()) -> tuple[Spendable, ...]:
+    """Return the budgets that a release is charged to, each once, in an order that is the same for everybody."""
+    budgets = {budget.key: budget for budget in (*carried, *_in_force)}
+    return tuple(budgets[key] for key in sorted(budgets))  # in one order, so that two processes never wait for another
+
+
+def check(loss: PrivacyLoss, what: str, carried: Sequence[Spendable] = ()) -> None:
+    """Raise `BudgetError` unless all budgets in force cover a loss; to be called before any data are read."""
+    for budget in in_force(carried):
+        with budget.transaction() as transaction:
+            transaction.check(loss, what)
+
+
+def charge(loss: PrivacyLoss, what: str, carried: Sequence[Spendable] = ()) -> list[str]:
+    """Charge a loss to all budgets in force and return their studies; to be called right before the first release.
+
+    If one of them does not cover the loss, raise `BudgetError` and charge none.
+    """
+    with ExitStack() as stack:
+        transactions = [stack.enter_context(budget.transaction()) for budget in in_force(carried)]
+        for transaction in transactions:
+            transaction.check(loss, what)
+        for transaction in transactions:
+            transaction.charge(loss, what)
+        return [transaction.study for transaction in transactions]
+
+
+def refuse_waived(waivers: Sequence[str], what: str, carried: Sequence[Spendable] = ()) -> None:
+    """Raise `BudgetError` if a budget is in force and something is not private; to be called before data are read.
+
+    What a release without a guarantee costs cannot be said, so no budget covers it.
+    """
+    if waivers and in_force(carried):
+        raise BudgetError(f"No budget covers {what}, which would not be private: {waivers[0]}")

@@ -1,0 +1,164 @@
+"""The budget as users see it: its numbers and words, its file, and copies that do not double it."""
+
+import copy
+import json
+import os
+import pickle
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+from sklearn.base import clone
+
+from diprime import Budget, BudgetError
+from diprime.privacy.gaussian_dp import gaussian_budget
+from diprime.privacy.measures import PrivacyLoss
+
+ONE = PrivacyLoss(Fraction(1))
+DELTA = Fraction(1, 10**5)
+BOOSTED = PrivacyLoss(mu_squared=gaussian_budget(Fraction(1), Fraction(1, 10**6)))
+
+
+@pytest.fixture(params=["memory", "file"])
+def budget(request, tmp_path):
+    return Budget(3, 1e-5) if request.param == "memory" else Budget.create(tmp_path / "study.budget", 3, 1e-5)
+
+
+def test_a_budget_says_what_was_charged_and_what_is_left(budget):
+    assert (budget.epsilon, budget.delta, budget.entries, budget.spent) == (3, DELTA, (), PrivacyLoss())
+    assert budget.left == PrivacyLoss(Fraction(3), gaussian_budget(Fraction(3), DELTA))
+    assert (budget.epsilon_left(), budget.epsilon_left(1e-5)) == (3, 3)
+    budget.charge("a forest", epsilon=1)
+    assert (budget.spent, budget.epsilon_left(), budget.epsilon_left(1e-5)) == (ONE, 2, 2)
+    budget.charge("a boosted model", mu_squared=BOOSTED.mu_squared)
+    assert budget.spent == ONE + BOOSTED
+    assert 1 < budget.epsilon_left() < 2
+    assert [(entry.number, entry.what) for entry in budget.entries] == [(1, "a forest"), (2, "a boosted model")]
+    text = str(budget)
+    assert f"Budget of study {budget.study}: epsilon = 3, delta = 1e-05" in text
+    assert "a forest: epsilon = 1\n" in text
+    assert "Spent: epsilon = 1, mu^2 = 0.056029." in text
+
+
+def test_a_budget_without_charges_or_delta_says_so():
+    assert "Nothing was charged." in str(Budget(1))
+    assert "Or for one with delta" not in str(Budget(1))
+    assert "in memory" in repr(Budget(1))
+    with pytest.raises(BudgetError):
+        Budget(1).charge("a boosted model", mu_squared=BOOSTED.mu_squared)
+
+
+def test_a_budget_as_plain_data_is_exact(budget):
+    budget.charge("both", epsilon=1, mu_squared=BOOSTED.mu_squared)
+    data = json.loads(json.dumps(budget.to_dict()))
+    assert (data["study"], data["epsilon"], data["delta"], data["pure"]) == (budget.study, "3", "1/100000", None)
+    (entry,) = data["entries"]
+    assert PrivacyLoss(Fraction(entry["epsilon"]), Fraction(entry["mu_squared"])) == ONE + BOOSTED
+    assert data["spent"] == {name: entry[name] for name in ("epsilon", "mu_squared")}
+    assert data["left"] == {"epsilon": str(budget.left.epsilon), "mu_squared": str(budget.left.mu_squared)}
+
+
+def test_costs_are_as_exact_as_their_digits(budget):
+    for _ in range(10):
+        budget.charge("a score", epsilon=0.1)
+    assert budget.spent == ONE
+    for cost in ({"epsilon": -1}, {"mu_squared": -1}, {"epsilon": float("nan")}):
+        with pytest.raises(ValueError, match="positive number"):
+            budget.charge("a mistake", **cost)
+    assert len(budget.entries) == 10
+
+
+def test_a_part_for_pure_charges_can_be_kept(tmp_path):
+    for budget in (Budget(3, 1e-5, pure=1), Budget.create(tmp_path / "study.budget", 3, 1e-5, pure=1)):
+        budget.charge("a boosted model", mu_squared=gaussian_budget(Fraction(2), DELTA))
+        assert budget.epsilon_left() == 1
+        assert budget.to_dict()["pure"] == "1"
+
+
+def test_what_is_in_the_file_is_opened(tmp_path):
+    path = tmp_path / "study.budget"
+    made = Budget.create(path, 3, 1e-5)
+    made.charge("a forest", epsilon=1)
+    opened = Budget.open(path)
+    assert (opened.study, opened.entries, opened.path) == (made.study, made.entries, str(path))
+    opened.charge("another", epsilon=1)
+    assert made.spent == PrivacyLoss(Fraction(2))
+    os.symlink(path, tmp_path / "link")
+    assert Budget.open(tmp_path / "link").key == made.key
+
+
+def test_a_file_is_never_replaced(tmp_path):
+    path = tmp_path / "study.budget"
+    Budget.create(path, 3).charge("a forest", epsilon=1)
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError):
+        Budget.create(path, 3)
+    assert path.read_bytes() == before
+
+
+def test_nothing_is_made_of_terms_that_cannot_be_kept(tmp_path):
+    with pytest.raises(ValueError, match="epsilon"):
+        Budget.create(tmp_path / "study.budget", -1)
+    assert not (tmp_path / "study.budget").exists()
+
+
+def test_what_is_not_a_budget_is_refused(tmp_path):
+    (tmp_path / "text").write_text("epsilon = 3\n")
+    for path, error in (("text", BudgetError), ("nothing", FileNotFoundError), (".", BudgetError)):
+        with pytest.raises(error):
+            Budget.open(tmp_path / path)
+
+
+def test_a_file_that_cannot_be_written_can_still_be_shown(tmp_path, monkeypatch):
+    path = tmp_path / "study.budget"
+    Budget.create(path, 3)
+    opened, open_file = [], os.open
+    monkeypatch.setattr(os, "open", lambda path, flags, *mode: opened.append(flags) or open_file(path, flags, *mode))
+    str(Budget.open(path))
+    assert opened
+    assert not any(flags & (os.O_RDWR | os.O_WRONLY) for flags in opened)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda b: pickle.loads(pickle.dumps(b)), clone])
+def test_copies_charge_the_one_they_came_from(budget, copied):
+    other = copied(budget) if copied is not clone else clone(budget, safe=False)
+    other.charge("two", epsilon=2)
+    assert budget.spent == other.spent == PrivacyLoss(Fraction(2))
+    with pytest.raises(BudgetError):
+        budget.charge("two more", epsilon=2)
+
+
+def in_another_process(budget):
+    """Unpickle a budget in another process, and charge it."""
+    script = """
+import pickle, sys
+from fractions import Fraction
+from diprime.privacy.measures import PrivacyLoss
+budget = pickle.load(sys.stdin.buffer)
+try:
+    budget.charge("a forest", epsilon=Fraction(1, 1))
+    print("charged")
+except ValueError as error:
+    print(error)
+"""
+    data = pickle.dumps(pickle.loads(pickle.dumps(budget)))
+    return subprocess.run([sys.executable, "-c", script], input=data, capture_output=True, check=True).stdout.decode()
+
+
+def test_a_file_is_charged_from_another_process_and_memory_is_not(tmp_path):
+    memory, file = Budget(3), Budget.create(tmp_path / "study.budget", 3)
+    assert in_another_process(file) == "charged\n"
+    assert file.spent == ONE
+    refusal = in_another_process(memory)
+    assert f"is in the memory of process {os.getpid()} and cannot be charged from process" in refusal
+    assert "Budget.create" in refusal
+
+
+def test_a_pickle_is_not_taken_for_the_budget_of_another_study(tmp_path):
+    path = tmp_path / "study.budget"
+    pickled = pickle.dumps(Budget.create(path, 3))
+    path.unlink()
+    Budget.create(path, 3)
+    with pytest.raises(BudgetError, match="another study"):
+        pickle.loads(pickled).charge("a forest", epsilon=1)
