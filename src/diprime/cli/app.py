@@ -27,7 +27,7 @@ from diprime.cli.boosting_options import (
 from diprime.cli.checking import ColumnCheck, check
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
-from diprime.cli.drafting import count_unchecked_lines, draft
+from diprime.cli.drafting import draft
 from diprime.cli.planning import Boosted, Model, estimator, rehearse
 from diprime.cli.shell import (
     EXIT_CODES,
@@ -119,14 +119,15 @@ def draft_domain(
 ) -> None:
     """Print a first draft of a domain, read from the data.
 
-    It tells about the data, so it is not private: check every line, and replace what is not public knowledge.
+    It tells about the data, so it is not private, nor is a model fitted with it. Replace what is not public knowledge;
+    then write reviewed_by = "your name" at its top, which declares it and is shown with every model.
     """
     file = DataFile(data)
     file.check_columns([target])
     with progress("Reading") as advance:
         text = draft(file, target, task, advance)
     print(text, end="")
-    print_note("This draft was read from the data: check that every line is public knowledge before you use it.")
+    print_note("This draft was read from the data: no model is private with it until somebody has reviewed it.")
 
 
 @domain_app.command("check", epilog=_examples("diprime domain check people.csv --domain domain.toml"))
@@ -136,7 +137,7 @@ def check_domain(data: DataPath, domain_path: DomainPath, as_json: JsonOption = 
     Looking is not private: keep the answer to yourself, and do not fit the domain to it more closely than public
     knowledge does.
     """
-    domain, _ = read_domain(domain_path)
+    domain = read_domain(domain_path)
     file = DataFile(data)
     target = target_column(file, domain)
     with progress("Reading") as advance:
@@ -188,7 +189,7 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
     rehearsal on made-up data: independent features, uniform over the domain, and a target that adds up the effects of
     five of them. It tells what the noise costs at this size and budget, not how well your data can be predicted.
     """
-    domain, _ = read_domain(domain_path)
+    domain = read_domain(domain_path)
     exact_epsilon(epsilon)
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
     with progress("Rehearsing") as advance:
@@ -248,7 +249,7 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     about two bytes for each value of the table, plus a batch of rows.
     """
     _check_folder(output)
-    domain, text = read_domain(domain_path)
+    domain = read_domain(domain_path)
     file = DataFile(data)
     target = target_column(file, domain)
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
@@ -256,14 +257,10 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     with progress("Reading") as advance:
         batches = file.decoded_batches({**domain.features, target: domain.target}, advance)
         model.fit_batches((batch.select(domain.names), batch[target]) for batch in batches)
-    unchecked = count_unchecked_lines(text)
-    if unchecked:
-        model.privacy_.waive(
-            f"{unchecked} lines of the domain's file say that nobody has checked that they are public."
-        )
+    if domain.origin.kind == "read":
         print_note(
-            f"diprime: warning: {domain_path} has {unchecked} lines that still say “check”, so the model is marked "
-            "as not private; delete the remark on each line that is public knowledge, and fit again."
+            f"diprime: {domain_path} is a draft that nobody has reviewed; replace what is not public knowledge, write "
+            'reviewed_by = "your name" at its top, and fit again.'
         )
     model.save(output)
     if as_json:

@@ -8,7 +8,7 @@ unknown levels and missing values have codes of their own, and errors are about 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +22,7 @@ from diprime.domain.encoding import BLOCK_CODES, Codes, RowEncoding, RowReader, 
 from diprime.domain.features import Categorical, Feature, Numeric, bounds, linear_formula, short
 from diprime.domain.files import Facts, read_dict, read_json, read_toml, write_dict, write_json, write_toml
 from diprime.domain.inference import infer
+from diprime.domain.origin import Origin
 from diprime.domain.tables import Array, read_table, read_target
 from diprime.domain.target_layout import TargetLayout, Task
 
@@ -41,6 +42,10 @@ class Domain:
         target.
     target_name : str, optional
         The column that holds the target, for programs that read tables from files.
+    origin : Origin, optional
+        Where these facts come from: declared, unless `infer` or a file says otherwise. Files, pickles and models carry
+        it, and a model whose domain was read from the data is not private. Domains that differ in nothing else are
+        equal.
 
     Attributes
     ----------
@@ -80,18 +85,10 @@ class Domain:
     features: Mapping[str, Feature]
     target: Feature
     target_name: str | None = field(default=None, kw_only=True)
+    origin: Origin = field(default=Origin(), kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, Mapping):
-            raise TypeError("features is not a mapping; give a dict of names to Numeric(...) or Categorical(...).")
-        features = dict(self.features)
-        if not features:
-            raise ValueError("features is empty; a domain has at least one feature.")
-        for name, feature in features.items():
-            if not isinstance(name, str):
-                raise TypeError(f"The feature name {short(name)} is not a string; name the features with strings.")
-            if not isinstance(feature, (Numeric, Categorical)):
-                raise TypeError(f"Feature {name!r} is {short(feature)}; give Numeric(...) or Categorical(...).")
+        features = _checked_features(self.features)
         if not isinstance(self.target, (Numeric, Categorical)):
             raise TypeError(f"target is {short(self.target)}; give Numeric(low, high) or Categorical(classes).")
         if isinstance(self.target, Numeric) and linear_formula(self.target) is None:
@@ -102,6 +99,8 @@ class Domain:
             raise TypeError(f"target_name is {short(self.target_name)}; give the name of a column.")
         if self.target_name in features:
             raise ValueError(f"target_name = {short(self.target_name)} is also a feature; name another column.")
+        if not isinstance(self.origin, Origin):
+            raise TypeError(f"origin is {short(self.origin)}; leave it out, and mark a checked draft by reviewed(...).")
         object.__setattr__(self, "features", MappingProxyType(features))
 
     def __eq__(self, other: object) -> bool:
@@ -118,13 +117,14 @@ class Domain:
         return tuple(self.features.items()), self.target, self.target_name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _make_domain, (dict(self.features), self.target, self.target_name)
+        return _make_domain, (dict(self.features), self.target, self.target_name, self.origin)
 
     def __repr__(self) -> str:
         shown = [f"{name!r}: {feature!r}" for name, feature in list(self.features.items())[:10]]
         more = f", ... {self.n_features} features" if self.n_features > 10 else ""  # noqa: PLR2004 -- as many as shown
         name = "" if self.target_name is None else f", target_name={self.target_name!r}"
-        return f"Domain({{{', '.join(shown)}{more}}}, target={self.target!r}{name})"
+        origin = "" if self.origin == Origin() else f", origin={self.origin!r}"
+        return f"Domain({{{', '.join(shown)}{more}}}, target={self.target!r}{name}{origin})"
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -248,9 +248,33 @@ class Domain:
         Returns
         -------
         domain : Domain
-            The domain; features of arrays are named x0, x1, and so on.
+            The domain; features of arrays are named x0, x1, and so on. Its origin says that it was read from the data:
+            no model that uses it is private, unless somebody has checked it and says so by `reviewed`.
         """
-        return cls(*infer(X, y, task))
+        return cls(*infer(X, y, task), origin=Origin("read"))
+
+    def reviewed(self, reviewer: str) -> Domain:
+        """Return the same domain as declared by somebody who has checked that it is public knowledge.
+
+        Parameters
+        ----------
+        reviewer : str
+            Who has checked it. The ledger and the report of every model that uses the domain name them.
+
+        Returns
+        -------
+        domain : Domain
+            A copy with another origin.
+
+        Examples
+        --------
+        >>> draft = Domain.infer([[17.0], [85.0]], ["no", "yes"], "classification")
+        >>> print(draft.origin)
+        read from the data
+        >>> print(draft.reviewed("Jane Doe").origin)
+        declared, reviewed by Jane Doe
+        """
+        return replace(self, origin=self.origin.reviewed(reviewer))
 
     # -- files --------------------------------------------------------------------------------------------------------
 
@@ -260,7 +284,8 @@ class Domain:
         Returns
         -------
         text : str
-            One table for each feature, in order, and one for the target. `from_toml` reads it back exactly.
+            One table for each feature, in order, and one for the target, after the origin if that is worth a line.
+            `from_toml` reads it back exactly.
 
         Examples
         --------
@@ -275,7 +300,7 @@ class Domain:
         levels = ["no", "yes"]
         <BLANKLINE>
         """
-        return write_toml(self.features, self.target, self.target_name)
+        return write_toml(self._facts)
 
     @classmethod
     def from_toml(cls, text: str) -> Domain:
@@ -301,7 +326,7 @@ class Domain:
         text : str
             The same content as `to_toml`. `from_json` reads it back exactly.
         """
-        return write_json(self.features, self.target, self.target_name)
+        return write_json(self._facts)
 
     @classmethod
     def from_json(cls, text: str) -> Domain:
@@ -327,7 +352,7 @@ class Domain:
         content : dict
             What `to_json` writes. `from_dict` reads it back exactly.
         """
-        return write_dict(self.features, self.target, self.target_name)
+        return write_dict(self._facts)
 
     @classmethod
     def from_dict(cls, content: Any) -> Domain:
@@ -345,17 +370,34 @@ class Domain:
         """
         return cls._from_facts(read_dict(content))
 
+    @property
+    def _facts(self) -> Facts:
+        return self.features, self.target, self.target_name, self.origin
+
     @classmethod
     def _from_facts(cls, facts: Facts) -> Domain:
-        features, target, target_name = facts
+        features, target, target_name, origin = facts
         try:
-            return cls(features, target, target_name=target_name)
+            return cls(features, target, target_name=target_name, origin=origin)
         except ValueError as error:
             raise ValueError(f"target: {error}") from None
 
 
-def _make_domain(features: dict[str, Feature], target: Feature, target_name: str | None) -> Domain:
-    return Domain(features, target, target_name=target_name)
+def _checked_features(features: Any) -> dict[str, Feature]:
+    if not isinstance(features, Mapping):
+        raise TypeError("features is not a mapping; give a dict of names to Numeric(...) or Categorical(...).")
+    if not features:
+        raise ValueError("features is empty; a domain has at least one feature.")
+    for name, feature in features.items():
+        if not isinstance(name, str):
+            raise TypeError(f"The feature name {short(name)} is not a string; name the features with strings.")
+        if not isinstance(feature, (Numeric, Categorical)):
+            raise TypeError(f"Feature {name!r} is {short(feature)}; give Numeric(...) or Categorical(...).")
+    return dict(features)
+
+
+def _make_domain(features: dict[str, Feature], target: Feature, target_name: str | None, origin: Origin) -> Domain:
+    return Domain(features, target, target_name=target_name, origin=origin)
 
 
 def _frozen(array: Array) -> Array:

@@ -207,8 +207,9 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> None:
         """Fit to encoded records. Every release of the library passes through here."""
         ledger = Ledger(settings.epsilon, settings.accounting, delta=self._delta(settings))
-        if self.domain is not domain:
-            ledger.waive("the domain was inferred from the data, so it tells ranges and levels of single records.")
+        ledger.remarks += domain.origin.remarks
+        if domain.origin.objection is not None:
+            ledger.waive(domain.origin.objection)
         if self.random_state is not None:
             ledger.waive("random_state was set, so whoever knows it can take the noise off the model.")
         source = RANDOM_STATE.check(self.random_state)

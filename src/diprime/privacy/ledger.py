@@ -62,6 +62,8 @@ class Ledger:
         The ledgers of the models that were merged.
     delta : Fraction, default=0
         The budget of Gaussian charges, beside epsilon; other numbers are converted as :func:`exact_delta` does.
+    remarks : list of str
+        What readers should know besides, such as who has reviewed the domain. Remarks change nothing.
 
     Examples
     --------
@@ -78,6 +80,7 @@ class Ledger:
     waivers: list[str] = field(default_factory=list)
     merged: list[Ledger] = field(default_factory=list)
     delta: Fraction = field(default=Fraction(0), kw_only=True)
+    remarks: list[str] = field(default_factory=list, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.epsilon, Fraction):
@@ -96,13 +99,14 @@ class Ledger:
         epsilon = epsilon_of_loss(loss, max(ledger.total for ledger in ledgers), delta)
         accounting: Accounting = "paper" if any(ledger.accounting == "paper" for ledger in ledgers) else "strict"
         waivers = list(dict.fromkeys(waiver for ledger in ledgers for waiver in ledger.waivers))
+        remarks = list(dict.fromkeys(remark for ledger in ledgers for remark in ledger.remarks))
         pairs: list[tuple[Measure, Measure]] = [
             (PureEpsilon(loss.epsilon), PureEpsilon(strict.epsilon)),
             (GaussianDP(loss.mu_squared), GaussianDP(strict.mu_squared)),
         ]
         used = [pair for pair in pairs if any(measure.cost for measure in pair)] or pairs[:1]
         charges = [_merged_charge(len(ledgers), measure, strict_measure) for measure, strict_measure in used]
-        return cls(epsilon, accounting, charges, waivers, list(ledgers), delta=delta)
+        return cls(epsilon, accounting, charges, waivers, list(ledgers), delta=delta, remarks=remarks)
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -195,6 +199,7 @@ class Ledger:
             "private": self.is_private,
             "charges": [charge.to_dict() for charge in self.charges],
             "waivers": list(self.waivers),
+            "remarks": list(self.remarks),
             "merged": [ledger.to_dict() for ledger in self.merged],
         }
 
@@ -202,7 +207,7 @@ class Ledger:
     def from_dict(cls, data: Any) -> Ledger:
         """Return the ledger that :meth:`to_dict` described; raise `ValueError` if anything is wrong with it.
 
-        A ledger without a delta has delta = 0.
+        A ledger without a delta has delta = 0, and one without remarks has none.
         """
         ledger = cls._from_dict(data, "the ledger", 1)
         _check_totals(ledger, data)
@@ -212,11 +217,13 @@ class Ledger:
     def _from_dict(cls, data: Any, where: str, depth: int) -> Ledger:
         if depth > _MAX_NESTED:
             raise ValueError(f"{where} is nested more than {_MAX_NESTED} deep.")
-        check_fields(data, _TYPES_OF_LEDGER, where, {"delta"})
+        check_fields(data, _TYPES_OF_LEDGER, where, {"delta", "remarks"})
         if data["accounting"] not in ("strict", "paper"):
             raise ValueError(f"accounting of {where} is neither 'strict' nor 'paper'.")
-        if not all(isinstance(waiver, str) for waiver in data["waivers"]):
-            raise ValueError(f"waivers of {where} are not all text.")
+        remarks = list(data.get("remarks", []))
+        for name, texts in (("waivers", data["waivers"]), ("remarks", remarks)):
+            if not all(isinstance(text, str) for text in texts):
+                raise ValueError(f"{name} of {where} are not all text.")
         charges = [Charge.from_dict(charge, f"charge {i} of {where}") for i, charge in enumerate(data["charges"])]
         epsilon = epsilon_from_text(data["epsilon"], f"epsilon of {where}")
         delta = epsilon_from_text(data.get("delta", "0"), f"delta of {where}")
@@ -225,7 +232,8 @@ class Ledger:
         merged = [
             cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
         ]
-        return cls(epsilon, data["accounting"], charges, list(data["waivers"]), merged, delta=exact_delta(delta))
+        waivers = list(data["waivers"])
+        return cls(epsilon, data["accounting"], charges, waivers, merged, delta=exact_delta(delta), remarks=remarks)
 
     def to_json(self) -> str:
         """Return the ledger as JSON."""
@@ -271,6 +279,7 @@ class Ledger:
             *self._meaning_of_delta(),
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
+        notes += self.remarks
         notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
         notes += self.strict_costs
         if self.accounting == "paper":
@@ -301,6 +310,7 @@ _TYPES_OF_LEDGER: dict[str, type] = {
     "private": bool,
     "charges": list,
     "waivers": list,
+    "remarks": list,
     "merged": list,
 }
 

@@ -190,6 +190,7 @@ def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
         elements.append(tag("p", text, class_="note"))
     reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
     elements += [tag("p", f"Composition: {reason}.", class_="note") for reason in reasons]
+    elements += [tag("p", remark, class_="note") for remark in ledger.remarks]
     elements += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
     elements += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
     for i, part in enumerate(ledger.merged, 1):
@@ -365,13 +366,14 @@ def _drawn_trees(model: Any) -> list[Tree]:
 def model_card(model: Any) -> Element:
     """Return the model card: what the model is, what was declared public, and what it is meant for."""
     domain, forest = model.domain_, model.forest_
-    declared = not isinstance(model.domain, str)
+    declared = domain.origin.objection is None
     depths = sorted(set(forest.depths.tolist()))
     facts = [
         ("predicts", feature_text(domain.target)),
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
         ("records", _records_text(forest)),
         ("features", str(domain.n_features)),
+        ("domain", str(domain.origin)),
         *_parameter_facts(model),
     ]
     if model.random_state is not None:
