@@ -129,7 +129,7 @@ def test_a_fit_with_a_draft_is_private_once_somebody_has_reviewed_it(folder, tmp
     arguments = ("fit", folder / "people.csv", "-d", tmp_path / "draft.toml", "-e", 1, "-o", tmp_path / "m")
     result = run(*arguments)
     assert result.exit_code == 0
-    assert "This fit is not private: the domain was read from the data" in result.stderr
+    assert "This fit is not private: the domain was inferred from the data" in result.stderr
     assert "is a draft that nobody has reviewed" in result.stderr
     assert not load(tmp_path / "m").privacy_.is_private
     assert load(tmp_path / "m").domain_.origin.kind == "read"

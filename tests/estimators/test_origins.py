@@ -59,11 +59,11 @@ WAYS = {
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_a_domain_that_was_read_from_the_data_waives_the_promise_whichever_way_it_came(kind, way, tmp_path):
     model = clone(ESTIMATORS[kind](WAYS[way](tmp_path)))
-    with pytest.warns(PrivacyWarning, match="the domain was read from the data"):
+    with pytest.warns(PrivacyWarning, match="the domain was inferred from the data"):
         model.fit(X, Y)
     assert not model.privacy_.is_private
-    assert [waiver for waiver in model.privacy_.waivers if "read from the data" in waiver]
-    with pytest.warns(PrivacyWarning, match="the domain was read from the data"):
+    assert [waiver for waiver in model.privacy_.waivers if "inferred from the data" in waiver]
+    with pytest.warns(PrivacyWarning, match="the domain was inferred from the data"):
         assert not model.fit_batches([(X, Y)]).privacy_.is_private
 
 

@@ -85,7 +85,7 @@ def test_the_page_shows_the_whole_ledger(models, task):
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({"domain": "infer"}, "the domain was read"),
+        ({"domain": "infer"}, "the domain was inferred"),
         ({"accounting": "paper"}, "accounting as published"),
         ({"random_state": 918273645}, "random_state was set"),
         ({"epsilon": math.inf}, "epsilon is infinite"),

@@ -230,11 +230,11 @@ def test_a_seed_is_a_waiver_and_warns(small, random_state):
 
 
 def test_an_inferred_domain_is_a_waiver_and_warns(small):
-    with pytest.warns(PrivacyWarning, match="the domain was read from the data") as caught:
+    with pytest.warns(PrivacyWarning, match="the domain was inferred from the data") as caught:
         ledger = fit("classification", *small["classification"], domain="infer").privacy_
     assert [w.filename for w in caught] == [fit.__code__.co_filename]
     assert not ledger.is_private
-    assert "NOT PRIVATE: the domain was read" in str(ledger)
+    assert "NOT PRIVATE: the domain was inferred" in str(ledger)
 
 
 def test_every_waiver_has_its_own_warning(small):

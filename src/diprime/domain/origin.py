@@ -30,7 +30,7 @@ class Origin:
     Examples
     --------
     >>> Origin("read").objection
-    'the domain was read from the data, so it tells ranges and levels of single records.'
+    'the domain was inferred from the data, so it tells ranges and levels of single records.'
     >>> print(Origin("read").reviewed("Jane Doe"))
     declared, reviewed by Jane Doe
     """
@@ -53,7 +53,7 @@ class Origin:
     def objection(self) -> str | None:
         """Why a model that uses the domain is not private; None if the domain is no reason."""
         if self.kind == "read":
-            return "the domain was read from the data, so it tells ranges and levels of single records."
+            return "the domain was inferred from the data, so it tells ranges and levels of single records."
         return None
 
     @property
