@@ -15,7 +15,7 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
-ORIGIN_KEYS = ("origin", "reviewed_by")
+ORIGIN_KEYS = ("origin", "reviewed_by", "ledger")
 """The keys of a file that say where the domain comes from."""
 
 _MAX_LINE_LENGTH = 100  # of a list in TOML
@@ -117,7 +117,9 @@ def _feature_to_dict(feature: Feature, where: str) -> dict[str, Any]:
                 )
             if isinstance(level, str):
                 _checked_text(level, f"{where}.levels[{i}]")
-        return {"kind": "categorical", "levels": list(feature.levels)}
+        if feature.buckets is not None:
+            return {"kind": "categorical", "buckets": feature.buckets}
+        return {"kind": "categorical"} | ({} if feature.is_open else {"levels": list(feature.levels)})
     content: dict[str, Any] = {"kind": "numeric"}
     for name in ("low", "high"):
         if getattr(feature, name) is not None:
@@ -149,6 +151,8 @@ def _toml_value(value: Any) -> str:
         parts = [_toml_value(v) for v in value]
         line = f"[{', '.join(parts)}]"
         return line if len(line) <= _MAX_LINE_LENGTH else "[\n" + "".join(f"    {p},\n" for p in parts) + "]"
+    if isinstance(value, dict):  # a ledger: for programs, so as text in one line
+        value = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
         # TOML has the escapes of JSON, but requires DEL to be escaped too.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -178,8 +182,8 @@ def _check_keys(content: Any, where: str, allowed: set[str], needed: set[str]) -
 def _feature_from_dict(content: Any, where: str) -> Feature:
     kind = content.get("kind") if isinstance(content, dict) else None
     if kind == "categorical":
-        _check_keys(content, where, {"kind", "levels"}, {"kind", "levels"})
-        levels = content["levels"]
+        _check_keys(content, where, {"kind", "levels", "buckets"}, {"kind"})
+        levels = content.get("levels", [])
         if not isinstance(levels, list):
             raise ValueError(f"{where}.levels is {short(levels)}; it should be a list.")
         for i, level in enumerate(levels):
@@ -188,7 +192,7 @@ def _feature_from_dict(content: Any, where: str) -> Feature:
     elif kind == "numeric":
         _check_keys(content, where, {"kind", "low", "high", "scale", "edges"}, {"kind"})
     else:
-        _check_keys(content, where, {"kind", "low", "high", "scale", "edges", "levels"}, {"kind"})
+        _check_keys(content, where, {"kind", "low", "high", "scale", "edges", "levels", "buckets"}, {"kind"})
         raise ValueError(f"{where}.kind is {short(kind)}; use 'numeric' or 'categorical'.")
     arguments = {key: value for key, value in content.items() if key != "kind"}
     try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -18,12 +20,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime.domain import Categorical, Domain, RowReader, Task
 from diprime.domain.batches import encode_batches
+from diprime.domain.learning import Batches
 from diprime.domain.encoding import Rows
 from diprime.estimators.parameters import DOMAIN, N_JOBS, RANDOM_STATE
 from diprime.privacy.ledger import Ledger, PrivacyWarning
+from diprime.privacy.measures import share_of
 from diprime.privacy.randomness import RandomSource
 
 N_DIMENSIONS = 2  # of a table
+DOMAIN_SHARE = Fraction(1, 10)
+"""The share of epsilon, and of delta, that learns what is open in a domain."""
 
 _Model = TypeVar("_Model", bound="PrivateEstimator")
 
@@ -160,13 +166,15 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             warnings.warn(message, DataConversionWarning, stacklevel=3)
         domain = self._resolve_domain(X, y)
         settings = self._check_settings(domain.n_features)
+        source = RANDOM_STATE.check(self.random_state)
+        domain, settings = self._close_domain(domain, settings, lambda: [(X, y)], source)
         plan = self._plan(settings, domain)
         rows = domain.reader(X)
         target = domain.encode_target(y, n_threads=N_JOBS.check(self.n_jobs))
         if len(target) != rows.n_rows:
             sizes = [rows.n_rows, len(target)]
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
-        self._fit_encoded(rows, target, domain, settings, plan, stacklevel=4)
+        self._fit_encoded(rows, target, domain, settings, plan, source, stacklevel=4)
         self._name_columns(X, domain, reset=True)
 
     def fit_batches(self: _Model, batches: Iterable[tuple[Any, Any]]) -> _Model:
@@ -178,8 +186,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         batches : iterable of pairs (X, y)
-            Records and targets, as for `fit`. The iterable is read once, so a generator will do. The domain cannot be
-            inferred.
+            Records and targets, as for `fit`. The iterable is read once, so a generator will do, unless the domain is
+            open: what is learnt of it needs further passes. The domain cannot be inferred.
 
         Returns
         -------
@@ -190,6 +198,13 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
         domain = self._resolve_domain(None, None)
         settings = self._check_settings(domain.n_features)
+        source = RANDOM_STATE.check(self.random_state)
+        if domain.is_open and iter(batches) is batches:
+            raise ValueError(
+                "The domain is open, and learning it reads all batches more than once; give a list, or an object whose "
+                "__iter__ starts anew, or learn the domain first, with Domain.learn."
+            )
+        domain, settings = self._close_domain(domain, settings, lambda: batches, source)
         plan = self._plan(settings, domain)
         self._name_columns(None, domain, reset=True)
 
@@ -199,20 +214,43 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 yield X, y
 
         rows, target = encode_batches(with_named_columns(), domain, N_JOBS.check(self.n_jobs))
-        self._fit_encoded(rows, target, domain, settings, plan, stacklevel=3)
+        self._fit_encoded(rows, target, domain, settings, plan, source, stacklevel=3)
         return self
 
+    def _close_domain(
+        self, domain: Domain, settings: Any, batches: Batches, source: RandomSource
+    ) -> tuple[Domain, Any]:
+        """Learn what is open in a domain, and return it with settings that have the rest of the budget."""
+        if not domain.is_open:
+            return domain, settings
+        budget = share_of(settings.epsilon, DOMAIN_SHARE), self._delta(settings) * DOMAIN_SHARE
+        plan = domain.learning_plan(*budget)
+        closed = domain.closed(batches, plan, source)
+        rest = {"epsilon": settings.epsilon - plan.epsilon} if settings.epsilon != math.inf else {}
+        if plan.delta:
+            rest["delta"] = settings.delta - plan.delta
+        return closed, replace(settings, **rest)
+
     def _fit_encoded(
-        self, rows: Rows, target: npt.NDArray[np.int32], domain: Domain, settings: Any, plan: Any, *, stacklevel: int
+        self,
+        rows: Rows,
+        target: npt.NDArray[np.int32],
+        domain: Domain,
+        settings: Any,
+        plan: Any,
+        source: RandomSource,
+        *,
+        stacklevel: int,
     ) -> None:
-        """Fit to encoded records. Every release of the library passes through here."""
+        """Fit to encoded records. All that a fit releases passes through here, but for what it learns of its domain."""
         ledger = Ledger(settings.epsilon, settings.accounting, delta=self._delta(settings))
+        if domain.origin.ledger is not None:
+            ledger.include(domain.origin.ledger)
         ledger.remarks += domain.origin.remarks
         if domain.origin.objection is not None:
             ledger.waive(domain.origin.objection)
         if self.random_state is not None:
             ledger.waive("random_state was set, so whoever knows it can take the noise off the model.")
-        source = RANDOM_STATE.check(self.random_state)
         for reason in ledger.waivers:
             warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=stacklevel)
         if settings.accounting == "paper":
