@@ -25,9 +25,10 @@ from diprime.cli.boosting_options import (
     estimator_options,
 )
 from diprime.cli.checking import ColumnCheck, check
-from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
+from diprime.cli.data_files import DataFile, InputError, RecordBatches, read_domain, target_column
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.cli.drafting import draft
+from diprime.cli.learning import PASSES, learn, open_domain
 from diprime.cli.planning import Boosted, Model, estimator, rehearse
 from diprime.cli.shell import (
     EXIT_CODES,
@@ -128,6 +129,57 @@ def draft_domain(
         text = draft(file, target, task, advance)
     print(text, end="")
     print_note("This draft was read from the data: no model is private with it until somebody has reviewed it.")
+
+
+@domain_app.command(
+    "learn",
+    epilog=_examples(
+        "diprime domain learn people.csv -t income --numbers age --class low --class high -e 0.1 > domain.toml",
+        "diprime domain learn people.csv --domain open.toml --epsilon 0.1 > domain.toml",
+    ),
+)
+def learn_domain(
+    data: DataPath,
+    epsilon: EpsilonOption,
+    delta: Annotated[
+        float, typer.Option(metavar="NUMBER", help="Learn levels of text as well, with so much delta.")
+    ] = 0.0,
+    domain_path: Annotated[
+        Path | None,
+        typer.Option("--domain", "-d", metavar="FILE", help="What is known; what has no range or levels is learnt."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Without --domain: the column to predict.")
+    ] = None,
+    task: Annotated[Task | None, typer.Option(help="Without --domain: what to predict, classes or a number.")] = None,
+    numbers: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Without --domain: a column of a CSV that holds numbers; may be repeated."),
+    ] = None,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option("--class", metavar="LABEL", help="Without --domain: a class to predict; may be repeated."),
+    ] = None,
+) -> None:
+    """Learn a domain privately, and print it.
+
+    It costs epsilon, and delta if that is given; the domain says so, and so does every model fitted with it. Without a
+    delta, text gets hash buckets instead of levels, which cost nothing.
+    """
+    exact_epsilon(epsilon)
+    file = DataFile(data)
+    if domain_path is not None:
+        domain = read_domain(domain_path)
+        target = target_column(file, domain)
+    elif target is not None:
+        domain = open_domain(file, target, task, numbers or [], classes or [])
+    else:
+        raise InputError("Give the column to predict, --target COLUMN, or what is known, --domain FILE.")
+    with progress("Reading") as advance:
+        learnt = learn(file, domain, target, epsilon, delta, advance)
+    print(learnt.to_toml(), end="")
+    if learnt.origin.ledger is not None:
+        print_note(str(learnt.origin.ledger))
 
 
 @domain_app.command("check", epilog=_examples("diprime domain check people.csv --domain domain.toml"))
@@ -255,8 +307,8 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
     model = estimator(domain, epsilon, verbose=int(stderr().is_terminal), **options)
     with progress("Reading") as advance:
-        batches = file.decoded_batches({**domain.features, target: domain.target}, advance)
-        model.fit_batches((batch.select(domain.names), batch[target]) for batch in batches)
+        passes = PASSES + 1 if domain.is_open else 1
+        model.fit_batches(RecordBatches(file, domain, target, lambda share: advance(share / passes)))
     if domain.origin.kind == "read":
         print_note(
             f"diprime: {domain_path} is a draft that nobody has reviewed; replace what is not public knowledge, write "

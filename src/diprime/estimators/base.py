@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime.domain import Categorical, Domain, RowReader, Task
 from diprime.domain.batches import encode_batches
-from diprime.domain.learning import Batches
 from diprime.domain.encoding import Rows
+from diprime.domain.learning import Batches
 from diprime.estimators.parameters import DOMAIN, N_JOBS, RANDOM_STATE
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.measures import share_of

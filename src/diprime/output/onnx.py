@@ -171,8 +171,8 @@ def _split_by_kind(domain: Domain) -> tuple[list[int], list[int]]:
     for j, (name, feature) in enumerate(domain.features.items()):
         if isinstance(feature, Categorical) and feature.buckets is not None:
             raise ValueError(
-                f"Feature {name!r} has hash buckets, which ONNX cannot compute; declare its levels, or learn them with a "
-                "delta, and fit again to export the model."
+                f"Feature {name!r} has hash buckets, which ONNX cannot compute; declare its levels, or learn them "
+                "with a delta, and fit again to export the model."
             )
         if isinstance(feature, Numeric) or _are_numbers(feature):
             numbers.append(j)
