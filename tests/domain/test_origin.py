@@ -3,15 +3,25 @@
 import copy
 import pickle
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from diprime import Categorical, Domain, Numeric
+from diprime import Categorical, Charge, Domain, Ledger, Numeric
 from diprime.domain import Origin
+from diprime.privacy.measures import ApproximateDP
 
 FACTS = {"age": Numeric(0, 100), "sex": Categorical(["F", "M"])}, Categorical(["no", "yes"])
-ORIGINS = [Origin(), Origin("read"), Origin(reviewed_by='Jane "J." Döe')]
+LEDGER = Ledger(Fraction(1, 3), delta=Fraction(1, 10**6), waivers=["random_state was set"])
+LEDGER.pay(Charge("domain: levels", "thresholded Laplace", "L1 sensitivity 1", ApproximateDP(Fraction(1, 3), 1e-6)))
+ORIGINS = [
+    Origin(),
+    Origin("read"),
+    Origin(reviewed_by='Jane "J." Döe'),
+    Origin("learnt", ledger=LEDGER),
+    Origin("learnt", ledger=LEDGER, reviewed_by="Jane"),
+]
 
 COPIES = {
     "toml": lambda domain: Domain.from_toml(domain.to_toml()),
@@ -41,8 +51,8 @@ def test_domains_of_the_same_facts_are_equal_wherever_they_come_from():
 
 
 def test_only_what_was_read_from_the_data_is_an_objection():
-    assert [origin.objection is None for origin in ORIGINS] == [True, False, True]
-    assert [len(origin.remarks) for origin in ORIGINS] == [0, 0, 1]
+    assert [origin.objection is None for origin in ORIGINS] == [True, False, True, True, True]
+    assert [len(origin.remarks) for origin in ORIGINS] == [0, 0, 1, 1, 2]
 
 
 def test_a_review_declares_a_draft():
@@ -73,8 +83,29 @@ def test_a_review_needs_a_name(name):
 
 @pytest.mark.parametrize("words", ["read", "public", "", 1, None, ["declared"]])
 def test_a_file_of_unknown_origin_is_refused(words):
-    with pytest.raises(ValueError, match="origin is not known; use 'declared' or 'read from the data'"):
+    with pytest.raises(ValueError, match="origin is not known; use 'declared' or 'learnt privately' or 'read"):
         Domain.from_dict({**Domain(*FACTS).to_dict(), "origin": words})
+
+
+def test_what_was_spent_stays_spent_after_a_review():
+    assert ORIGINS[3].reviewed("Jane") == ORIGINS[4]
+
+
+def test_a_ledger_that_does_not_add_up_is_refused():
+    content = Domain(*FACTS, origin=ORIGINS[3]).to_dict()
+    content["ledger"]["total"] = "1/4"
+    with pytest.raises(ValueError, match="ledger cannot be read: total and private"):
+        Domain.from_dict(content)
+    for broken in ("{", 7, None):
+        with pytest.raises(ValueError, match="ledger cannot be read"):
+            Domain.from_dict({**content, "ledger": broken})
+
+
+def test_what_was_learnt_and_nothing_else_has_a_ledger():
+    with pytest.raises(ValueError, match="and no other, has a ledger"):
+        Origin("learnt")
+    with pytest.raises(ValueError, match="and no other, has a ledger"):
+        Origin("declared", ledger=LEDGER)
 
 
 def test_origins_that_make_no_sense_are_refused():

@@ -160,6 +160,8 @@ def is_open(features: Mapping[str, Feature], target: Feature) -> bool:
 def open_features(X: Any, known: Mapping[str, Feature]) -> dict[str, Feature]:
     """Return a feature for each column of a table: what is known of it, or an open one of the kind of its dtype."""
     table = read_table(X)
+    if table.names is None and len(known) == table.n_columns:
+        return dict(known)  # by position, as everywhere
     names = table.names or [f"x{j}" for j in range(table.n_columns)]
     unknown = [name for name in known if name not in names]
     if unknown:

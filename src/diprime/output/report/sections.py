@@ -39,8 +39,8 @@ MIN_WHOLE_FACTOR = 100
 SYMBOLS: dict[type, str] = {PureEpsilon: "ε", GaussianDP: "μ²", ApproximateDP: "ε"}
 _DOMAIN_REMARKS = {
     False: "The domain (names, ranges, levels, classes) is taken to be public knowledge, and is shown here.",
-    True: "Names and types of columns, and what was declared about them, are taken to be public knowledge, and are shown "
-    "here. The other ranges, levels and classes were learnt privately: the ledger has what that cost.",
+    True: "Names and types of columns, and what was declared about them, are taken to be public knowledge, and are "
+    "shown here. The other ranges, levels and classes were learnt privately: the ledger has what that cost.",
 }
 _DOMAIN_HEADINGS = {
     "declared": "What was declared public",
@@ -48,8 +48,8 @@ _DOMAIN_HEADINGS = {
     "read": "What was read from the data",
 }
 _NORMAL_NOISE = (
-    " The noise here is normal: larger ε hold with smaller δ, and every result could have come out without the record as "
-    "well."
+    " The noise here is normal: larger ε hold with smaller δ, and every result could have come out without the record "
+    "as well."
 )
 CITATION = """@article{consul2021balance,
   title   = {Balance is key: Private median splits yield high-utility random trees},
