@@ -9,7 +9,7 @@ import numpy as np
 
 from diprime.privacy.charges import Charge
 from diprime.privacy.ledger import Ledger
-from diprime.privacy.measures import GaussianDP, PureEpsilon
+from diprime.privacy.measures import ApproximateDP, GaussianDP, PureEpsilon
 from diprime.privacy.mechanisms import gaussian, laplace, subsets
 from diprime.privacy.mechanisms.selection import Selection
 
@@ -24,6 +24,14 @@ def gaussian_receipt(mechanism, mu_squared=1, times=1, calibrated_to=1):
     """Return a receipt for releases that are charged in Gaussian DP."""
     charge = Charge("a release", mechanism, "a bound", GaussianDP(mu_squared), times, calibrated_to=calibrated_to)
     return Ledger(math.inf).pay(charge)
+
+
+def approximate_receipt(mechanism, epsilon, delta, times=1, calibrated_to=1):
+    """Return a receipt for releases that are charged in (epsilon, delta)."""
+    charge = Charge(
+        "a release", mechanism, "a bound", ApproximateDP(epsilon, delta), times, calibrated_to=calibrated_to
+    )
+    return Ledger(math.inf, delta=times * delta).pay(charge)
 
 
 def pay(charge):

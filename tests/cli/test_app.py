@@ -14,7 +14,6 @@ import diprime.cli.app
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Ledger, load
 from diprime.cli import data_files
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
-from diprime.cli.drafting import CHECK_COMMENT
 from diprime.privacy.gaussian_dp import gaussian_budget
 from tests.cli.running import ok, refused, run
 from tests.small_data import assert_same_forest
@@ -123,17 +122,21 @@ def test_classes_keep_their_types(tmp_path):
     assert pl.read_csv(tmp_path / "out.csv")["prediction"].to_list() == [0, 1] * 200
 
 
-def test_a_fit_with_an_unchecked_draft_is_not_private(folder, tmp_path):
+@pytest.mark.filterwarnings("default::diprime.PrivacyWarning")
+def test_a_fit_with_a_draft_is_private_once_somebody_has_reviewed_it(folder, tmp_path):
     draft = ok("domain", "draft", folder / "people.csv", "--target", "income")
     (tmp_path / "draft.toml").write_text(draft)
     arguments = ("fit", folder / "people.csv", "-d", tmp_path / "draft.toml", "-e", 1, "-o", tmp_path / "m")
     result = run(*arguments)
     assert result.exit_code == 0
-    assert "lines that still say “check”, so the model is marked as not private" in result.stderr
+    assert "This fit is not private: the domain was inferred from the data" in result.stderr
+    assert "is a draft that nobody has reviewed" in result.stderr
     assert not load(tmp_path / "m").privacy_.is_private
-    (tmp_path / "draft.toml").write_text(draft.replace(CHECK_COMMENT, ""))
+    assert load(tmp_path / "m").domain_.origin.kind == "read"
+    (tmp_path / "draft.toml").write_text('reviewed_by = "Jane Doe"\n' + draft)
     assert run(*arguments).stderr == ""
     assert load(tmp_path / "m").privacy_.is_private
+    assert "The domain was reviewed by Jane Doe" in ok("show", tmp_path / "m")
 
 
 def test_check_prints_a_table_or_json(folder, tmp_path):

@@ -214,12 +214,12 @@ def test_parquet_columns_have_types(tmp_path):
 
 def test_domain_files_are_toml_or_json(tmp_path):
     for name, text in (("d.toml", DOMAIN.to_toml()), ("d.json", DOMAIN.to_json())):
-        assert read_domain(csv(tmp_path, text, name)) == (DOMAIN, text)
+        assert read_domain(csv(tmp_path, text, name)) == DOMAIN
     with pytest.raises(InputError, match=r"d\.toml is not a domain: .*not valid TOML"):
         read_domain(csv(tmp_path, "a,b", "d.toml"))
     with pytest.raises(InputError, match="is not UTF-8"):
         read_domain(csv(tmp_path, b"\xff", "d.toml"))
-    assert read_domain(csv(tmp_path, "\ufeff" + DOMAIN.to_toml(), "d.toml")) == (DOMAIN, DOMAIN.to_toml())
+    assert read_domain(csv(tmp_path, "\ufeff" + DOMAIN.to_toml(), "d.toml")) == DOMAIN
 
 
 def test_the_target_is_named_or_the_only_other_column(tmp_path):

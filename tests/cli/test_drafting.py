@@ -1,4 +1,4 @@
-"""A draft of a domain covers the data, and every line says that it must be checked."""
+"""A draft of a domain covers the data, and says that it was read from them."""
 
 from datetime import date
 
@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from diprime.cli.data_files import DataFile, InputError
-from diprime.cli.drafting import CHECK_COMMENT, _round_outwards, count_unchecked_lines, draft
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.cli.drafting import _round_outwards, draft
+from diprime.domain import Categorical, Domain, Numeric, Origin
 
 
 def drafted(path, target, task=None):
@@ -25,14 +25,21 @@ def written(folder, columns, kind="csv"):
     return path
 
 
-def test_every_line_must_be_checked(tmp_path):
+def test_a_draft_says_that_it_was_read_from_the_data(tmp_path):
     text, domain = drafted(written(tmp_path, {"age": [17, 85, None], "y": ["no", "yes", "no"]}), "y")
     assert domain == Domain({"age": Numeric(10, 90)}, Categorical(["no", "yes"]), target_name="y")
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    assert all(line.endswith("# check: this must be public knowledge") for line in lines)
-    assert count_unchecked_lines(text) == len(lines) == 8
-    assert count_unchecked_lines(text.replace(CHECK_COMMENT, "", 3)) == 5
-    assert count_unchecked_lines(domain.to_toml()) == 0
+    assert domain.origin == Origin("read")
+    assert 'origin = "read from the data"\n' in text
+
+
+def test_a_draft_is_declared_by_uncommenting_one_line_and_writing_a_name_there(tmp_path):
+    text, domain = drafted(written(tmp_path, {"age": [17, 85, None], "y": ["no", "yes", "no"]}), "y")
+    uncommented = text.replace("# reviewed_by", "reviewed_by")
+    with pytest.raises(ValueError, match="not the name of a person"):
+        Domain.from_toml(uncommented)
+    signed = Domain.from_toml(uncommented.replace("your name", "Jane Doe"))
+    assert signed == domain
+    assert signed.origin == Origin("declared", reviewed_by="Jane Doe")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -49,7 +49,7 @@ def test_minus_zero_is_zero():
         ({"low": -1e308, "high": 1e308}, "too wide"),
         ({"low": 0, "high": 5e-324}, "too narrow"),
         ({"low": 0}, "low and high are both needed"),
-        ({}, "low and high are both needed"),
+        ({"high": 0}, "low and high are both needed"),
         ({"low": 0, "high": 1, "scale": "sqrt"}, "scale = 'sqrt' is unknown"),
         ({"low": 0, "high": 1, "scale": []}, "is unknown"),
         ({"edges": []}, "edges has 0 numbers"),

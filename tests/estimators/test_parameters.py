@@ -62,7 +62,7 @@ def test_model_files_and_reports_hold_the_recorded_parameters(estimator):
     model, names = fit_small(estimator), list(recorded(TABLES[estimator]))
     assert list(model._to_content().parameters) == names
     facts = re.findall(r"<dt>(.+?)</dt><dd>(.+?)</dd>", render(model))
-    assert [name for name, _ in facts] == ["predicts", "trees", "records", "features", *names]
+    assert [name for name, _ in facts] == ["predicts", "trees", "records", "features", "domain", *names]
     assert dict(facts).items() >= {name: str(getattr(model, name)) for name in names}.items()
 
 

@@ -9,6 +9,7 @@ import struct
 import zipfile
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from sklearn.base import clone
 
 import diprime
 from diprime import Categorical, Charge, DiPriMeClassifier, Domain, Ledger, ModelFileError, Numeric, load, merge
+from diprime.domain import Origin
 from diprime.estimators.parameters import FOREST, recorded
 from diprime.model import files
 from diprime.model.files import MAX_BYTES, from_bytes, to_bytes
@@ -26,6 +28,7 @@ from diprime.model.noise import LEAF_SUMS
 from diprime.model.tree_view import read_tree
 from diprime.model.trees import CHECK_BLOCK_SPLITS
 from diprime.privacy.measures import GaussianDP, PureEpsilon
+from tests import golden
 from tests.small_data import METHODS, TASKS, assert_same_forest, fit, make
 
 
@@ -109,6 +112,25 @@ def test_an_inferred_domain_stays_not_private_when_fitted_again(tmp_path):
     back = load(saved(model, tmp_path))
     assert back.privacy_ == model.privacy_
     assert back.domain == "infer"
+    assert back.domain_.origin.kind == "read"
+
+
+@pytest.mark.parametrize("fixture", sorted(Path(golden.FIXTURES).glob("format-[123]/*.diprime")), ids=str)
+def test_files_from_before_origins_know_from_their_ledgers_what_was_read_from_the_data(fixture):
+    assert load(fixture).domain_.origin.kind == ("read" if "inferred" in fixture.stem else "declared")
+
+
+def test_a_file_from_before_origins_knows_an_unchecked_draft_from_its_ledger(tmp_path):
+    model = small_model("regression")
+    model.privacy_.waive("8 lines of the domain's file say that nobody has checked that they are public.")
+    assert load(saved(model, tmp_path)).domain_.origin.kind == "read"
+
+
+def test_a_file_whose_ledger_hides_that_the_domain_was_read_from_the_data_is_refused():
+    content = small_model("regression")._to_content()
+    read = replace(content, domain=replace(content.domain, origin=Origin("read")))
+    with pytest.raises(ModelFileError, match="its ledger does not say so"):
+        from_bytes(to_bytes(read))
 
 
 def test_no_seed_and_nothing_of_the_machine_is_in_the_file(tmp_path):

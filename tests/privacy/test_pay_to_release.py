@@ -23,6 +23,7 @@ from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.mechanisms.laplace import discrete_laplace
 from diprime.privacy.mechanisms.selection import Costs, Selection
 from diprime.privacy.mechanisms.subsets import subset_median
+from diprime.privacy.mechanisms.threshold import frequent
 from diprime.privacy.mechanisms.weights import Weights
 from diprime.privacy.randomness import Streams
 
@@ -35,6 +36,7 @@ def paid(ledger: Ledger, costs: Costs, streams: Streams, table: Weights) -> None
     discrete_laplace(costs, receipt, 1, streams)
     discrete_laplace(costs, receipt, 1, streams, times=2)
     rounded_gaussian(costs, receipt, 1, streams, times=2)
+    frequent(costs, receipt, streams)
     Selection.with_published_weights(receipt, table, streams).pick(np.arange(3), costs)
     selection = Selection(receipt, streams, cost_range=2, n_candidates=3)
     subset_median(selection, 0, [1, 2])
@@ -48,6 +50,9 @@ def noise(costs: Costs, streams: Streams) -> None:
     discrete_laplace(costs, CHARGE, 1, streams)  # unpaid
     discrete_laplace(costs, sensitivity=1, streams=streams)  # unpaid
     rounded_gaussian(costs, EPSILON, 1, streams)  # unpaid
+    frequent(costs, EPSILON, streams)  # unpaid
+    frequent(costs, CHARGE, streams)  # unpaid
+    frequent(costs, streams=streams)  # unpaid
     rounded_gaussian(costs, CHARGE, 1, streams)  # unpaid
     rounded_gaussian(costs, squared_sensitivity=1, streams=streams)  # unpaid
 
@@ -111,8 +116,8 @@ def users_of(*names):
 
 
 def test_one_place_opens_ledgers():
-    """A ledger of one's own pays for anything: only the estimators open one, and it is the one that they show."""
-    assert users_of("Ledger") == {"estimators/base.py"}
+    """A ledger of one's own pays for anything: only what shows it opens one, a fit and the learning of a domain."""
+    assert users_of("Ledger") == {"estimators/base.py", "domain/learning.py"}
 
 
 def test_whoever_opens_a_ledger_charges_the_budget_of_the_study():
@@ -133,7 +138,11 @@ def test_free_selections_and_receipts_are_made_where_they_are_known_to_be_harmle
 def test_noise_is_drawn_by_the_mechanisms_alone():
     """The samplers of the kernels know nothing of receipts: what calls them asks for one, or never sees data."""
     selecting, adding = ("sampling.exponential", "sampling.permute_and_flip"), ("sampling.draw_laplace",)
-    assert users_of(*selecting, *adding) == {"privacy/mechanisms/laplace.py", "privacy/mechanisms/selection.py"}
+    assert users_of(*selecting, *adding) == {
+        "privacy/mechanisms/laplace.py",
+        "privacy/mechanisms/selection.py",
+        "privacy/mechanisms/threshold.py",
+    }
     assert users_of("sampling.draw_gaussian", "draw_rounded_normal") == {"privacy/mechanisms/gaussian.py"}
     assert users_of("take_streams") == {"privacy/mechanisms/selection.py", "privacy/mechanisms/subsets.py"}
     assert users_of("big_integer_below") == {"privacy/mechanisms/subsets.py"}

@@ -5,6 +5,7 @@
 - `shell`: what all commands share: output, errors, progress bars, signals and exit codes;
 - `data_files`: CSV and Parquet files, read in batches, and files of domains;
 - `text_values`: text as values of a domain;
+- `learning`: a domain learnt privately (``diprime domain learn``);
 - `drafting`: a first draft of a domain, read from the data (``diprime domain draft``);
 - `checking`: how much of a table lies outside its domain (``diprime domain check``);
 - `planning`: simulated fits, without data (``diprime plan``);

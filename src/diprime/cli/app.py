@@ -26,9 +26,10 @@ from diprime.cli.boosting_options import (
 )
 from diprime.cli.budget_options import BudgetOption, BudgetPath, PureOption, charged_to, left_in_words
 from diprime.cli.checking import ColumnCheck, check
-from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
+from diprime.cli.data_files import DataFile, InputError, RecordBatches, read_domain, target_column
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
-from diprime.cli.drafting import count_unchecked_lines, draft
+from diprime.cli.drafting import draft
+from diprime.cli.learning import PASSES, learn, open_domain
 from diprime.cli.planning import Boosted, Model, estimator, rehearse
 from diprime.cli.shell import (
     EXIT_CODES,
@@ -44,7 +45,6 @@ from diprime.domain import Task
 from diprime.model.explanation import Explanation
 from diprime.model.tree_view import Tree, contribution_text, read_tree
 from diprime.output.report import render
-from diprime.privacy import spending
 from diprime.privacy.budget import Budget
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import exact_epsilon, loss_text, rounded_text
@@ -124,14 +124,66 @@ def draft_domain(
 ) -> None:
     """Print a first draft of a domain, read from the data.
 
-    It tells about the data, so it is not private: check every line, and replace what is not public knowledge.
+    It tells about the data, so it is not private, nor is a model fitted with it. Replace what is not public knowledge;
+    then write reviewed_by = "your name" at its top, which declares it and is shown with every model.
     """
     file = DataFile(data)
     file.check_columns([target])
     with progress("Reading") as advance:
         text = draft(file, target, task, advance)
     print(text, end="")
-    print_note("This draft was read from the data: check that every line is public knowledge before you use it.")
+    print_note("This draft was read from the data: no model is private with it until somebody has reviewed it.")
+
+
+@domain_app.command(
+    "learn",
+    epilog=_examples(
+        "diprime domain learn people.csv -t income --numbers age --class low --class high -e 0.1 > domain.toml",
+        "diprime domain learn people.csv --domain open.toml --epsilon 0.1 > domain.toml",
+    ),
+)
+def learn_domain(
+    data: DataPath,
+    epsilon: EpsilonOption,
+    delta: Annotated[
+        float, typer.Option(metavar="NUMBER", help="Learn levels of text as well, with so much delta.")
+    ] = 0.0,
+    domain_path: Annotated[
+        Path | None,
+        typer.Option("--domain", "-d", metavar="FILE", help="What is known; what has no range or levels is learnt."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Without --domain: the column to predict.")
+    ] = None,
+    task: Annotated[Task | None, typer.Option(help="Without --domain: what to predict, classes or a number.")] = None,
+    numbers: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Without --domain: a column of a CSV that holds numbers; may be repeated."),
+    ] = None,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option("--class", metavar="LABEL", help="Without --domain: a class to predict; may be repeated."),
+    ] = None,
+) -> None:
+    """Learn a domain privately, and print it.
+
+    It costs epsilon, and delta if that is given; the domain says so, and so does every model fitted with it. Without a
+    delta, text gets hash buckets instead of levels, which cost nothing.
+    """
+    exact_epsilon(epsilon)
+    file = DataFile(data)
+    if domain_path is not None:
+        domain = read_domain(domain_path)
+        target = target_column(file, domain)
+    elif target is not None:
+        domain = open_domain(file, target, task, numbers or [], classes or [])
+    else:
+        raise InputError("Give the column to predict, --target COLUMN, or what is known, --domain FILE.")
+    with progress("Reading") as advance:
+        learnt = learn(file, domain, target, epsilon, delta, advance)
+    print(learnt.to_toml(), end="")
+    if learnt.origin.ledger is not None:
+        print_note(str(learnt.origin.ledger))
 
 
 @domain_app.command("check", epilog=_examples("diprime domain check people.csv --domain domain.toml"))
@@ -141,7 +193,7 @@ def check_domain(data: DataPath, domain_path: DomainPath, as_json: JsonOption = 
     Looking is not private: keep the answer to yourself, and do not fit the domain to it more closely than public
     knowledge does.
     """
-    domain, _ = read_domain(domain_path)
+    domain = read_domain(domain_path)
     file = DataFile(data)
     target = target_column(file, domain)
     with progress("Reading") as advance:
@@ -193,7 +245,7 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
     rehearsal on made-up data: independent features, uniform over the domain, and a target that adds up the effects of
     five of them. It tells what the noise costs at this size and budget, not how well your data can be predicted.
     """
-    domain, _ = read_domain(domain_path)
+    domain = read_domain(domain_path)
     exact_epsilon(epsilon)
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
     with progress("Rehearsing") as advance:
@@ -255,22 +307,18 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     released then. Memory: about two bytes for each value of the table, plus a batch of rows.
     """
     _check_folder(output)
-    domain, text = read_domain(domain_path)
+    domain = read_domain(domain_path)
     file = DataFile(data)
     target = target_column(file, domain)
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
     model = estimator(domain, epsilon, verbose=int(stderr().is_terminal), **options)
-    unchecked = count_unchecked_lines(text)
-    waivers = [f"{unchecked} lines of the domain's file say that nobody has checked that they are public."]
     with charged_to(budget), progress("Reading") as advance:
-        spending.refuse_waived(waivers if unchecked else [], "a model")
-        batches = file.decoded_batches({**domain.features, target: domain.target}, advance)
-        model.fit_batches((batch.select(domain.names), batch[target]) for batch in batches)
-    if unchecked:
-        model.privacy_.waive(waivers[0])
+        passes = PASSES + 1 if domain.is_open else 1
+        model.fit_batches(RecordBatches(file, domain, target, lambda share: advance(share / passes)))
+    if domain.origin.kind == "read":
         print_note(
-            f"diprime: warning: {domain_path} has {unchecked} lines that still say “check”, so the model is marked "
-            "as not private; delete the remark on each line that is public knowledge, and fit again."
+            f"diprime: {domain_path} is a draft that nobody has reviewed; replace what is not public knowledge, write "
+            'reviewed_by = "your name" at its top, and fit again.'
         )
     model.save(output)
     if as_json:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from diprime.cli.data_files import Advance, DataFile
-from diprime.cli.text_values import as_text, read_levels, read_numbers
+from diprime.cli.text_values import as_text, read_categories, read_numbers
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 
 
@@ -54,7 +54,7 @@ def check(file: DataFile, domain: Domain, target: str, advance: Advance) -> tupl
 def _check_column(column: pl.Series, feature: Numeric | Categorical) -> ColumnCheck:
     text = as_text(column)
     if isinstance(feature, Categorical):
-        values = column if text is None else read_levels(text, feature.levels)
+        values = column if text is None else read_categories(text, feature)
         codes = Domain({column.name: feature}, feature).encode(values.to_frame())
         return ColumnCheck(unlisted=int((codes == OTHER).sum()), missing=int((codes == MISSING).sum()))
     unreadable = 0

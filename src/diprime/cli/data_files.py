@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import polars as pl
 
-from diprime.cli.text_values import as_text, read_levels, read_numbers
+from diprime.cli.text_values import as_text, read_categories, read_numbers
 from diprime.domain import Categorical, Domain, Numeric
 from diprime.model.tree_view import shortened
 
@@ -149,6 +149,11 @@ class DataFile:
         for start in range(0, n_rows, PARQUET_ROWS):
             yield frame.slice(start, PARQUET_ROWS), min(PARQUET_ROWS, n_rows - start) / n_rows
 
+    def no_rows(self) -> pl.DataFrame:
+        """Return the table without its rows: names and types of columns, which are all text in a CSV file."""
+        with self._polars_errors_explained():
+            return (self._scan_csv(b"") if self.is_csv else self._scan_parquet()).head(0).collect()
+
     def decoded_batches(
         self, features: Mapping[str, Numeric | Categorical], advance: Advance, kept: Sequence[str] = ()
     ) -> Iterator[pl.DataFrame]:
@@ -165,7 +170,7 @@ class DataFile:
         if text is None:
             return column
         if isinstance(feature, Categorical):
-            return read_levels(text, feature.levels)
+            return read_categories(text, feature)
         numbers, unreadable = read_numbers(text)
         row = unreadable.arg_max() if unreadable.any() else None
         if row is not None:
@@ -174,6 +179,33 @@ class DataFile:
                 "below the header; correct it, leave it empty, or declare the column categorical."
             )
         return numbers
+
+
+class RecordBatches:
+    """The records of a file and their targets, in batches; each iteration reads the file again.
+
+    Parameters
+    ----------
+    file : DataFile
+        The file.
+    domain : Domain
+        The domain, by which text is read.
+    target : str
+        The column of the target.
+    advance : callable
+        Is told the progress.
+    """
+
+    def __init__(self, file: DataFile, domain: Domain, target: str, advance: Advance) -> None:
+        self._file = file
+        self._domain = domain
+        self._target = target
+        self._advance = advance
+
+    def __iter__(self) -> Iterator[tuple[pl.DataFrame, pl.Series]]:
+        columns = {**self._domain.features, self._target: self._domain.target}
+        for batch in self._file.decoded_batches(columns, self._advance):
+            yield batch.select(self._domain.names), batch[self._target]
 
 
 def _first_record(file: BinaryIO) -> bytes:
@@ -196,14 +228,14 @@ def _end_of_records(data: bytes) -> int:
     return end
 
 
-def read_domain(path: Path) -> tuple[Domain, str]:
-    """Return the domain that a TOML or JSON file describes, and its text."""
+def read_domain(path: Path) -> Domain:
+    """Return the domain that a TOML or JSON file describes."""
     try:
         text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; a domain is a TOML or JSON file.") from None
     try:
-        return (Domain.from_json if path.suffix == ".json" else Domain.from_toml)(text), text
+        return (Domain.from_json if path.suffix == ".json" else Domain.from_toml)(text)
     except ValueError as error:
         raise InputError(f"{path} is not a domain: {error}") from None
 

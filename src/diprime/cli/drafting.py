@@ -1,4 +1,4 @@
-"""A first draft of a domain, read from the data, for a person to check line by line. A draft is not private."""
+"""A first draft of a domain, read from the data, for a person to review. A draft is not private."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ import polars as pl
 
 from diprime.cli.data_files import Advance, DataFile, InputError
 from diprime.cli.text_values import MISSING_WORDS, as_text, read_numbers
-from diprime.domain import Categorical, Domain, Numeric, Task
+from diprime.domain import Categorical, Domain, Numeric, Origin, Task
 from diprime.domain.codes import BUCKETS
+from diprime.domain.origin import PLACEHOLDER
 
-CHECK_COMMENT = "# check: this must be public knowledge"
 MAX_LEVELS = BUCKETS
 MAX_CLASSES = 20  # a target with more different whole numbers is drafted as numeric
 
 _HEADER = """\
 # A draft of what is public about {name}, read from its rows: as it stands, it tells about them.
 # Ask of every line whether you would know it without these rows; if not, replace it by something that you do know.
-# Wider ranges and more levels cost a little accuracy, no privacy. Delete the remark at the end of a line once you
-# have checked it: as long as one is left, a model fitted with this file is marked as not private.
+# Wider ranges and more levels cost a little accuracy, no privacy. A model fitted with this file is not private
+# until somebody answers for all of it: take the # off the line "reviewed_by" below, and write your own name there.
+# The ledger and the report of every such model show it.
 """
+_SIGNATURE = f'# reviewed_by = "{PLACEHOLDER}"\n'
+
 
 _MAX_BOUND = 1e300  # beyond it, a range would be too wide for float64 arithmetic
 
@@ -131,14 +134,8 @@ def draft(file: DataFile, target: str, task: Task | None, advance: Advance) -> s
     if not features:
         raise InputError(f"{file.path} has no column that could be a feature: they hold dates, names or keys.")
     left_out = [f"# Left out: {name!r}, {reason}.\n" for name, reason in reasons.items() if reason is not None]
-    lines = Domain(features, target_feature, target_name=target).to_toml().splitlines()
-    body = "\n".join(f"{line}  {CHECK_COMMENT}" if line else "" for line in lines)
-    return f"{_HEADER.format(name=file.path.name)}{''.join(left_out)}\n{body}\n"
-
-
-def count_unchecked_lines(text: str) -> int:
-    """Return the number of lines of a domain file that still end in the comment of a draft."""
-    return sum(line.rstrip().endswith(CHECK_COMMENT) for line in text.splitlines())
+    body = Domain(features, target_feature, target_name=target, origin=Origin("read")).to_toml()
+    return f"{_HEADER.format(name=file.path.name)}{''.join(left_out)}\n{_SIGNATURE}{body}"
 
 
 def _round_outwards(low: float, high: float) -> tuple[float, float]:

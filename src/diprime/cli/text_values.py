@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from diprime.domain import Categorical
+
 MISSING_WORDS = ("", "?", "na", "n/a", "nan", "null")
 """Texts that stand for a missing value, in lower case, unless the domain lists them as levels."""
 
@@ -34,6 +36,14 @@ def read_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
     if unreadable.any():
         unreadable &= ~text.str.to_lowercase().is_in(MISSING_WORDS).fill_null(True)
     return numbers, unreadable
+
+
+def read_categories(column: pl.Series, feature: Categorical) -> pl.Series:
+    """Return text as values of a categorical feature: as its levels if it has any, else as it is."""
+    if feature.is_open or feature.buckets is not None:
+        text = column.str.strip_chars()
+        return text.set(text.str.to_lowercase().is_in(MISSING_WORDS), None)
+    return read_levels(column, feature.levels)
 
 
 def read_levels(column: pl.Series, levels: Sequence[Any]) -> pl.Series:

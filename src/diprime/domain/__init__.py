@@ -3,6 +3,7 @@
 The modules, in the order in which data pass through them:
 
 - `features`: `Numeric` and `Categorical`, the public facts about one column;
+- `origin`: where a domain comes from: declared, or read from the data;
 - `domain`: `Domain`, the features and the target of a data set, and the entry point to everything below;
 - `files`: domains as TOML, JSON and dicts;
 - `inference`: a domain read from the data, which is not private;
@@ -21,6 +22,7 @@ from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS
 from diprime.domain.domain import Domain
 from diprime.domain.encoding import RowReader
 from diprime.domain.features import Categorical, Numeric
+from diprime.domain.origin import Origin
 from diprime.domain.target_layout import Task
 
-__all__ = ["MISSING", "OTHER", "TARGET_UNITS", "Categorical", "Domain", "Numeric", "RowReader", "Task"]
+__all__ = ["MISSING", "OTHER", "TARGET_UNITS", "Categorical", "Domain", "Numeric", "Origin", "RowReader", "Task"]

@@ -7,8 +7,9 @@ unknown levels and missing values have codes of their own, and errors are about 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -19,11 +20,16 @@ import numpy.typing as npt
 from diprime._util.threads import Threads
 from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS
 from diprime.domain.encoding import BLOCK_CODES, Codes, RowEncoding, RowReader, encode_classes, encode_numbers
-from diprime.domain.features import Categorical, Feature, Numeric, bounds, linear_formula, short
+from diprime.domain.features import Categorical, Feature, Numeric, bounds, is_linear, short
 from diprime.domain.files import Facts, read_dict, read_json, read_toml, write_dict, write_json, write_toml
 from diprime.domain.inference import infer
+from diprime.domain.learning import Batches, LearningPlan, is_open, learn, open_features, open_target
+from diprime.domain.origin import Origin
 from diprime.domain.tables import Array, read_table, read_target
 from diprime.domain.target_layout import TargetLayout, Task
+from diprime.privacy.measures import Epsilon, exact_delta, exact_epsilon
+from diprime.privacy.randomness import RandomSource
+from diprime.privacy.spending import Spendable
 
 __all__ = ["MISSING", "OTHER", "TARGET_UNITS", "Categorical", "Domain", "Numeric", "RowReader"]
 
@@ -41,6 +47,10 @@ class Domain:
         target.
     target_name : str, optional
         The column that holds the target, for programs that read tables from files.
+    origin : Origin, optional
+        Where these facts come from: declared, unless `infer` or a file says otherwise. Files, pickles and models carry
+        it, and a model whose domain was read from the data is not private. Domains that differ in nothing else are
+        equal.
 
     Attributes
     ----------
@@ -80,21 +90,15 @@ class Domain:
     features: Mapping[str, Feature]
     target: Feature
     target_name: str | None = field(default=None, kw_only=True)
+    origin: Origin = field(default=Origin(), kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, Mapping):
-            raise TypeError("features is not a mapping; give a dict of names to Numeric(...) or Categorical(...).")
-        features = dict(self.features)
-        if not features:
-            raise ValueError("features is empty; a domain has at least one feature.")
-        for name, feature in features.items():
-            if not isinstance(name, str):
-                raise TypeError(f"The feature name {short(name)} is not a string; name the features with strings.")
-            if not isinstance(feature, (Numeric, Categorical)):
-                raise TypeError(f"Feature {name!r} is {short(feature)}; give Numeric(...) or Categorical(...).")
+        features = _checked_features(self.features)
         if not isinstance(self.target, (Numeric, Categorical)):
             raise TypeError(f"target is {short(self.target)}; give Numeric(low, high) or Categorical(classes).")
-        if isinstance(self.target, Numeric) and linear_formula(self.target) is None:
+        if isinstance(self.target, Categorical) and self.target.buckets is not None:
+            raise ValueError("target has buckets, whose classes nobody could tell; list the classes.")
+        if isinstance(self.target, Numeric) and not is_linear(self.target):
             raise ValueError(
                 "target has edges or a log scale; give Numeric(low, high) and transform the target itself."
             )
@@ -102,6 +106,8 @@ class Domain:
             raise TypeError(f"target_name is {short(self.target_name)}; give the name of a column.")
         if self.target_name in features:
             raise ValueError(f"target_name = {short(self.target_name)} is also a feature; name another column.")
+        if not isinstance(self.origin, Origin):
+            raise TypeError(f"origin is {short(self.origin)}; leave it out, and mark a checked draft by reviewed(...).")
         object.__setattr__(self, "features", MappingProxyType(features))
 
     def __eq__(self, other: object) -> bool:
@@ -118,13 +124,14 @@ class Domain:
         return tuple(self.features.items()), self.target, self.target_name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _make_domain, (dict(self.features), self.target, self.target_name)
+        return _make_domain, (dict(self.features), self.target, self.target_name, self.origin)
 
     def __repr__(self) -> str:
         shown = [f"{name!r}: {feature!r}" for name, feature in list(self.features.items())[:10]]
         more = f", ... {self.n_features} features" if self.n_features > 10 else ""  # noqa: PLR2004 -- as many as shown
         name = "" if self.target_name is None else f", target_name={self.target_name!r}"
-        return f"Domain({{{', '.join(shown)}{more}}}, target={self.target!r}{name})"
+        origin = "" if self.origin == Origin() else f", origin={self.origin!r}"
+        return f"Domain({{{', '.join(shown)}{more}}}, target={self.target!r}{name}{origin})"
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -135,6 +142,24 @@ class Domain:
     def n_features(self) -> int:
         """The number of features."""
         return len(self.features)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a range or levels are still to be learnt."""
+        return is_open(self.features, self.target)
+
+    @property
+    def open_features(self) -> tuple[str, ...]:
+        """The names of the features whose range or levels are still to be learnt."""
+        return tuple(name for name, feature in self.features.items() if feature.is_open)
+
+    def _check_closed(self) -> None:
+        if self.is_open:
+            what = f"feature {self.open_features[0]!r}" if self.open_features else "the target"
+            raise ValueError(
+                f"The domain is open: {what} has no range or levels; give them, learn them privately with "
+                "Domain.learn, or let an estimator do so in its fit."
+            )
 
     @cached_property
     def is_categorical(self) -> npt.NDArray[np.bool_]:
@@ -155,6 +180,7 @@ class Domain:
     @cached_property
     def layout(self) -> TargetLayout:
         """How encoded targets are represented as integers that can be added up."""
+        self._check_closed()
         if isinstance(self.target, Categorical):
             return TargetLayout.of_classes(len(self.target.levels))
         return TargetLayout.of_number(TARGET_UNITS)
@@ -166,6 +192,7 @@ class Domain:
 
     @cached_property
     def _row_encoding(self) -> RowEncoding:
+        self._check_closed()
         return RowEncoding(self.features)
 
     # -- encoding -----------------------------------------------------------------------------------------------------
@@ -223,6 +250,7 @@ class Domain:
             For a categorical target the index of the class, -1 if it is missing or unknown. For a numeric target
             ``round(4096 * (y - low) / (high - low))``, halves to even, clamped to [0, 4096]; -1 for NaN.
         """
+        self._check_closed()
         column = read_target(y)
         if isinstance(self.target, Categorical):
             return encode_classes(self.target, column, n_threads)
@@ -248,9 +276,109 @@ class Domain:
         Returns
         -------
         domain : Domain
-            The domain; features of arrays are named x0, x1, and so on.
+            The domain; features of arrays are named x0, x1, and so on. Its origin says that it was read from the data:
+            no model that uses it is private, unless somebody has checked it and says so by `reviewed`.
         """
-        return cls(*infer(X, y, task))
+        return cls(*infer(X, y, task), origin=Origin("read"))
+
+    @classmethod
+    def learn(  # noqa: PLR0913 -- what is public, and what it may cost
+        cls,
+        X: Any,
+        y: Any,
+        epsilon: float = 0.1,
+        *,
+        delta: float = 0.0,
+        features: Mapping[str, Feature] | None = None,
+        target: Feature | None = None,
+        task: Task | None = None,
+        target_name: str | None = None,
+        random_state: Any = None,
+    ) -> Domain:
+        """Learn a domain privately, as far as it is not known.
+
+        Ranges are chosen by the exponential mechanism among intervals over all of float64. Levels of text are those
+        whose counts, with noise, reach a threshold if `delta` is positive; otherwise a public hash function spreads the
+        values over 254 buckets, which costs nothing. Names and dtypes of columns are taken to be public; columns of
+        objects are taken for text, unless `features` says ``Numeric()``.
+
+        Parameters
+        ----------
+        X : array, list of lists, or pandas, polars or pyarrow table
+            The records.
+        y : array, list or column
+            The targets.
+        epsilon : float, default=0.1
+            The budget. All of it is spent if a range, or levels with a delta, are open; else nothing is.
+        delta : float, default=0.0
+            The budget of levels, which should be far below one over the number of records.
+        features : mapping of str to Numeric or Categorical, optional
+            What is known. These features cost nothing, unless they are open: ``Numeric()`` or ``Categorical()``.
+        target : Numeric or Categorical, optional
+            The target, if it is known. Classes can be learnt with a positive `delta` only.
+        task : {"classification", "regression"}, optional
+            What is learnt, if `target` is not given. It may be left out if `y` holds text, Booleans or floats.
+        target_name : str, optional
+            The column that holds the target, for programs that read tables from files.
+        random_state : int, RandomState instance or None, default=None
+            A seed makes the result reproducible, and therefore not private.
+
+        Returns
+        -------
+        domain : Domain
+            The domain. Its origin has the ledger of what it cost, which every model that uses it includes.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> X, y = rng.normal(50, 10, size=(10_000, 1)), rng.uniform(size=10_000)
+        >>> domain = Domain.learn(X, y, epsilon=1.0, target=Numeric(0, 1))
+        >>> domain.features["x0"].low < 50 < domain.features["x0"].high
+        True
+        >>> domain.origin.ledger.total
+        Fraction(1, 1)
+        """
+        budget = exact_epsilon(epsilon), exact_delta(delta)
+        known = _checked_features(features) if features else {}
+        open_domain = cls(open_features(X, known), target or open_target(y, task), target_name=target_name)
+        return open_domain.closed(lambda: [(X, y)], open_domain.learning_plan(*budget), RandomSource(random_state))
+
+    def learning_plan(self, epsilon: Epsilon, delta: Fraction) -> LearningPlan:
+        """Plan the releases that learn what is open, which add up to the budget or are none."""
+        return LearningPlan.make(self.features, self.target, epsilon, delta)
+
+    def closed(
+        self, batches: Batches, plan: LearningPlan, source: RandomSource, budgets: Sequence[Spendable] = ()
+    ) -> Domain:
+        """Return the domain with what is open learnt from batches of records and targets, which are read twice.
+
+        It is charged to the budgets in force, and to ``budgets`` besides.
+        """
+        features, target, ledger = learn(self.features, self.target, batches, plan, source, budgets)
+        return replace(self, features=features, target=target, origin=self.origin.learnt(ledger))
+
+    def reviewed(self, reviewer: str) -> Domain:
+        """Return the same domain as declared by somebody who has checked that it is public knowledge.
+
+        Parameters
+        ----------
+        reviewer : str
+            Who has checked it. The ledger and the report of every model that uses the domain name them.
+
+        Returns
+        -------
+        domain : Domain
+            A copy with another origin.
+
+        Examples
+        --------
+        >>> draft = Domain.infer([[17.0], [85.0]], ["no", "yes"], "classification")
+        >>> print(draft.origin)
+        read from the data
+        >>> print(draft.reviewed("Jane Doe").origin)
+        declared, reviewed by Jane Doe
+        """
+        return replace(self, origin=self.origin.reviewed(reviewer))
 
     # -- files --------------------------------------------------------------------------------------------------------
 
@@ -260,7 +388,8 @@ class Domain:
         Returns
         -------
         text : str
-            One table for each feature, in order, and one for the target. `from_toml` reads it back exactly.
+            One table for each feature, in order, and one for the target, after the origin if that is worth a line.
+            `from_toml` reads it back exactly.
 
         Examples
         --------
@@ -275,7 +404,7 @@ class Domain:
         levels = ["no", "yes"]
         <BLANKLINE>
         """
-        return write_toml(self.features, self.target, self.target_name)
+        return write_toml(self._facts)
 
     @classmethod
     def from_toml(cls, text: str) -> Domain:
@@ -301,7 +430,7 @@ class Domain:
         text : str
             The same content as `to_toml`. `from_json` reads it back exactly.
         """
-        return write_json(self.features, self.target, self.target_name)
+        return write_json(self._facts)
 
     @classmethod
     def from_json(cls, text: str) -> Domain:
@@ -327,7 +456,7 @@ class Domain:
         content : dict
             What `to_json` writes. `from_dict` reads it back exactly.
         """
-        return write_dict(self.features, self.target, self.target_name)
+        return write_dict(self._facts)
 
     @classmethod
     def from_dict(cls, content: Any) -> Domain:
@@ -345,17 +474,34 @@ class Domain:
         """
         return cls._from_facts(read_dict(content))
 
+    @property
+    def _facts(self) -> Facts:
+        return self.features, self.target, self.target_name, self.origin
+
     @classmethod
     def _from_facts(cls, facts: Facts) -> Domain:
-        features, target, target_name = facts
+        features, target, target_name, origin = facts
         try:
-            return cls(features, target, target_name=target_name)
+            return cls(features, target, target_name=target_name, origin=origin)
         except ValueError as error:
             raise ValueError(f"target: {error}") from None
 
 
-def _make_domain(features: dict[str, Feature], target: Feature, target_name: str | None) -> Domain:
-    return Domain(features, target, target_name=target_name)
+def _checked_features(features: Any) -> dict[str, Feature]:
+    if not isinstance(features, Mapping):
+        raise TypeError("features is not a mapping; give a dict of names to Numeric(...) or Categorical(...).")
+    if not features:
+        raise ValueError("features is empty; a domain has at least one feature.")
+    for name, feature in features.items():
+        if not isinstance(name, str):
+            raise TypeError(f"The feature name {short(name)} is not a string; name the features with strings.")
+        if not isinstance(feature, (Numeric, Categorical)):
+            raise TypeError(f"Feature {name!r} is {short(feature)}; give Numeric(...) or Categorical(...).")
+    return dict(features)
+
+
+def _make_domain(features: dict[str, Feature], target: Feature, target_name: str | None, origin: Origin) -> Domain:
+    return Domain(features, target, target_name=target_name, origin=origin)
 
 
 def _frozen(array: Array) -> Array:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from diprime._util.threads import Threads
 from diprime.domain.codes import BUCKETS, CELLS, MISSING, OTHER, TARGET_UNITS
 from diprime.domain.features import MAX_LISTED, Categorical, Feature, Numeric, bounds, linear_formula
+from diprime.domain.hashing import HashIndex
 from diprime.domain.levels import ABSENT, UNLISTED, LevelIndex
 from diprime.domain.tables import BLOCK_ROWS, Array, Column, Table, as_floats, is_kernel_ready, row_blocks
 from diprime.kernels import encoding
@@ -113,35 +114,15 @@ class RowEncoding:
                 self._nonlinear.append(j)
             else:
                 self._low[j], self._cells_per_unit[j] = formula
-        self._indices = {j: LevelIndex(f.levels) for j, f in enumerate(self._features) if isinstance(f, Categorical)}
+        self._indices = {j: _index(f) for j, f in enumerate(self._features) if isinstance(f, Categorical)}
 
     def reader(self, table: Table) -> RowReader:
         """Match the columns of a table to the features, and return a reader of its rows."""
-        column = self.columns(table)
+        column = match_columns(self._names, table)
         encode_rows = self._matrix_encoder(table.matrix)
         by_column = range(len(self._features)) if encode_rows is None else self._nonlinear
         column_encoders = {j: self._column_encoder(j, column(j)) for j in by_column}
         return RowReader(table, self._features, encode_rows, column_encoders)
-
-    def columns(self, table: Table) -> Callable[[int], Column]:
-        """Match the columns of a table to the features, and return a function from a feature's index to its column."""
-        names = self._names
-        if table.names is None:
-            if table.n_columns != len(names):
-                raise ValueError(
-                    f"X has {table.n_columns} features, but the domain has {len(names)} features as input; "
-                    "give the columns of the domain, in its order."
-                )
-            return table.column
-        given = {name: j for j, name in enumerate(table.names)}
-        known = set(names)
-        missing = [n for n in names if n not in given]
-        extra = [n for n in given if n not in known]
-        if missing or extra:
-            parts = [f"lacks {_list_columns(missing)}"] if missing else []
-            parts += [f"has {_list_columns(extra)}, which the domain does not have"] if extra else []
-            raise ValueError(f"X {' and '.join(parts)}; give exactly the columns of the domain, in any order.")
-        return lambda j: table.column(given[names[j]])
 
     def _matrix_encoder(self, matrix: Array | None) -> _Encoder | None:
         """Return what encodes all columns of a matrix at once, or None if it is better encoded column by column."""
@@ -167,11 +148,35 @@ class RowEncoding:
         return lambda start, stop, out: encoding.encode_sorted(column.floats(start, stop), thresholds, out)
 
 
+def match_columns(names: Sequence[str], table: Table) -> Callable[[int], Column]:
+    """Match the columns of a table to features, and return a function from a feature's index to its column."""
+    if table.names is None:
+        if table.n_columns != len(names):
+            raise ValueError(
+                f"X has {table.n_columns} features, but the domain has {len(names)} features as input; "
+                "give the columns of the domain, in its order."
+            )
+        return table.column
+    given = {name: j for j, name in enumerate(table.names)}
+    known = set(names)
+    missing = [n for n in names if n not in given]
+    extra = [n for n in given if n not in known]
+    if missing or extra:
+        parts = [f"lacks {_list_columns(missing)}"] if missing else []
+        parts += [f"has {_list_columns(extra)}, which the domain does not have"] if extra else []
+        raise ValueError(f"X {' and '.join(parts)}; give exactly the columns of the domain, in any order.")
+    return lambda j: table.column(given[names[j]])
+
+
+def _index(feature: Categorical) -> LevelIndex | HashIndex:
+    return LevelIndex(feature.levels) if feature.buckets is None else HashIndex(feature.buckets)
+
+
 def _is_readable_by_row(matrix: Array | None) -> bool:
     return matrix is not None and is_kernel_ready(matrix) and matrix.flags.c_contiguous
 
 
-def _level_encoder(index: LevelIndex, column: Column, where: str) -> _Encoder:
+def _level_encoder(index: LevelIndex | HashIndex, column: Column, where: str) -> _Encoder:
     find = index.finder(column, where)
 
     def encode(start: int, stop: int, out: Codes) -> None:

@@ -31,7 +31,8 @@ class Numeric:
     ----------
     low, high : float, optional
         The public range, ``low < high``. Numbers outside are clamped to it. Choose it from prior knowledge, never from
-        the data. Required unless `edges` is given.
+        the data. ``Numeric()``, without both and without `edges`, is open: its range is learnt privately, by
+        `Domain.learn` or by the estimator that is given such a domain, and paid for.
     scale : {"linear", "log"}, default="linear"
         Whether the 255 cells of the range have equal widths or form a geometric sequence. If `low` is not positive, the
         cells of a log scale have equal widths in ``log1p(1e6 * (x - low) / (high - low))``, which covers six decades.
@@ -73,15 +74,15 @@ class Numeric:
             object.__setattr__(self, "edges", _checked_edges(self.edges))
             if self.scale != "linear":
                 raise ValueError("edges and scale = 'log' are both given; edges alone say where the cells are.")
-        elif self.low is None or self.high is None:
+        elif (self.low is None) is not (self.high is None):
             raise ValueError("low and high are both needed unless edges are given; write for example Numeric(0, 100).")
         if self.low is not None and self.high is not None:
             _check_range(self.low, self.high, is_linear=self.edges is None and self.scale == "linear")
 
     def __repr__(self) -> str:
         parts = ["None" if b is None else str(int_if_whole(b)) for b in (self.low, self.high)]
+        parts = [] if self.low is None and self.high is None else parts
         if self.edges is not None:
-            parts = [] if self.low is None and self.high is None else parts
             parts.append(f"edges=[{', '.join(str(int_if_whole(e)) for e in self.edges)}]")
         if self.scale != "linear":
             parts.append(f"scale={self.scale!r}")
@@ -91,6 +92,11 @@ class Numeric:
         return {name: getattr(self, name) for name in ("low", "high", "scale", "edges")}  # not the cached thresholds
 
     @property
+    def is_open(self) -> bool:
+        """Whether the range is still to be learnt."""
+        return self.low is None and self.edges is None
+
+    @property
     def n_cells(self) -> int:
         """The number of cells."""
         return CELLS if self.edges is None else len(self.edges) + 1
@@ -98,6 +104,8 @@ class Numeric:
     @cached_property
     def thresholds(self) -> npt.NDArray[np.float64]:
         """The smallest float64 of every cell but the first."""
+        if self.is_open:
+            raise ValueError("This range is open: learn it with Domain.learn, or write for example Numeric(0, 100).")
         if self.edges is not None:
             result = np.array(self.edges, dtype=np.float64)
         else:
@@ -112,14 +120,20 @@ class Categorical:
 
     Parameters
     ----------
-    levels : sequence of hashable
+    levels : sequence of hashable, optional
         The levels, in order, each of them once. ``None`` and NaN are not levels: they stand for missing values. Levels
-        are compared by value, like the keys of a dict: 1, 1.0 and True are the same level.
+        are compared by value, like the keys of a dict: 1, 1.0 and True are the same level. ``Categorical()`` is open:
+        its levels are learnt privately, by `Domain.learn` or by an estimator.
+    buckets : int, optional
+        Instead of levels, the number of buckets, at most 254, over which a public hash function spreads all values.
+        Which values there are then need not be known; those that share a bucket are not told apart. A target has no
+        buckets.
 
     Attributes
     ----------
     levels : tuple
-        The levels; NumPy scalars are converted to Python values.
+        The levels; NumPy scalars are converted to Python values. The levels of buckets are "bucket 0", "bucket 1", and
+        so on.
     n_codes : int
         The number of codes of the levels. Level i has code ``i % 254``, so that levels share codes if there are more
         than 254. Values that are not levels have code 254, missing values 255. The classes of a target never share a
@@ -131,35 +145,33 @@ class Categorical:
     2
     >>> Categorical(range(1000)).n_codes
     254
+    >>> Categorical(buckets=64).n_codes
+    64
     """
 
     levels: tuple[Hashable, ...]
+    buckets: int | None
 
-    def __init__(self, levels: Iterable[Hashable]) -> None:
-        if isinstance(levels, (str, bytes)) or not isinstance(levels, Iterable):
-            raise ValueError(f"levels = {short(levels)} is not a list of levels; give for example ['F', 'M'].")
-        if isinstance(levels, (set, frozenset)):
-            raise ValueError("levels is a set, whose order changes from run to run; give a list.")
-        result = tuple(python_value(v) for v in levels)
-        if not result:
-            raise ValueError("levels is empty; give at least one level.")
-        first: dict[Hashable, int] = {}
-        for i, level in enumerate(result):
-            if is_missing(level):
-                raise ValueError(f"levels[{i}] = {short(level)} means missing, which always has a code; leave it out.")
-            try:
-                j = first.setdefault(level, i)
-            except TypeError:
-                raise TypeError(f"levels[{i}] = {short(level)} is not hashable; use strings or numbers.") from None
-            if j != i:
-                same = "" if type(level) is type(result[j]) else f" (it equals {short(result[j])})"
-                raise ValueError(f"levels[{i}] = {short(level)} repeats levels[{j}]{same}; give each level once.")
-        object.__setattr__(self, "levels", result)
+    def __init__(self, levels: Iterable[Hashable] | None = None, *, buckets: int | None = None) -> None:
+        object.__setattr__(self, "buckets", buckets)
+        if buckets is not None:
+            object.__setattr__(self, "levels", _names_of_buckets(levels, buckets))
+        else:
+            object.__setattr__(self, "levels", () if levels is None else _checked_levels(levels))
 
     def __repr__(self) -> str:
+        if self.buckets is not None:
+            return f"Categorical(buckets={self.buckets})"
+        if self.is_open:
+            return "Categorical()"
         shown = [short(v) for v in self.levels[:MAX_LISTED]]
         more = f", ... {len(self.levels)} levels" if len(self.levels) > MAX_LISTED else ""
         return f"Categorical([{', '.join(shown)}{more}])"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the levels are still to be learnt."""
+        return not self.levels
 
     @property
     def n_codes(self) -> int:
@@ -178,9 +190,14 @@ def bounds(feature: Numeric) -> tuple[float, float]:
     return feature.low, feature.high
 
 
+def is_linear(feature: Numeric) -> bool:
+    """Return whether the cells of a range have equal widths."""
+    return feature.edges is None and feature.scale == "linear"
+
+
 def linear_formula(feature: Feature) -> tuple[float, float] | None:
     """Return the lower bound and the cells per unit of a feature with a linear scale; None for any other feature."""
-    if isinstance(feature, Categorical) or feature.edges is not None or feature.scale != "linear":
+    if isinstance(feature, Categorical) or not is_linear(feature):
         return None
     low, high = bounds(feature)
     return low, cells_per_unit(low, high)
@@ -223,6 +240,36 @@ def _check_range(low: float, high: float, *, is_linear: bool) -> None:
             f"the range from low = {int_if_whole(low)} to high = {int_if_whole(high)} is too "
             f"{'wide' if math.isinf(width) else 'narrow'} for float64 arithmetic; rescale the feature."
         )
+
+
+def _checked_levels(levels: Any) -> tuple[Hashable, ...]:
+    if isinstance(levels, (str, bytes)) or not isinstance(levels, Iterable):
+        raise ValueError(f"levels = {short(levels)} is not a list of levels; give for example ['F', 'M'].")
+    if isinstance(levels, (set, frozenset)):
+        raise ValueError("levels is a set, whose order changes from run to run; give a list.")
+    result = tuple(python_value(v) for v in levels)
+    if not result:
+        raise ValueError("levels is empty; give at least one level.")
+    first: dict[Hashable, int] = {}
+    for i, level in enumerate(result):
+        if is_missing(level):
+            raise ValueError(f"levels[{i}] = {short(level)} means missing, which always has a code; leave it out.")
+        try:
+            j = first.setdefault(level, i)
+        except TypeError:
+            raise TypeError(f"levels[{i}] = {short(level)} is not hashable; use strings or numbers.") from None
+        if j != i:
+            same = "" if type(level) is type(result[j]) else f" (it equals {short(result[j])})"
+            raise ValueError(f"levels[{i}] = {short(level)} repeats levels[{j}]{same}; give each level once.")
+    return result
+
+
+def _names_of_buckets(levels: object, buckets: Any) -> tuple[str, ...]:
+    if levels is not None:
+        raise ValueError("levels and buckets are both given; buckets are for values that cannot be listed.")
+    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= BUCKETS:
+        raise ValueError(f"buckets = {short(buckets)} is not a whole number from 1 to {BUCKETS}.")
+    return tuple(f"bucket {i}" for i in range(buckets))
 
 
 def _checked_edges(edges: Any) -> tuple[float, ...]:

@@ -8,28 +8,35 @@ from collections.abc import Mapping
 from typing import Any
 
 from diprime.domain.features import Categorical, Feature, Numeric, int_if_whole, short
+from diprime.domain.origin import Origin
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
+ORIGIN_KEYS = ("origin", "reviewed_by", "ledger")
+"""The keys of a file that say where the domain comes from."""
+
 _MAX_LINE_LENGTH = 100  # of a list in TOML
 
-Facts = tuple[Mapping[str, Feature], Feature, str | None]
-"""The contents of a domain: its features, its target, and the name of the target or None."""
+Facts = tuple[Mapping[str, Feature], Feature, str | None, Origin]
+"""The contents of a domain: its features, its target, the name of the target or None, and its origin."""
 
 
-def write_toml(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> str:
+def write_toml(facts: Facts) -> str:
     """Write a domain as `Domain.to_toml` does."""
-    content = write_dict(features, target, target_name)
+    content = write_dict(facts)
     tables = [(f"features.{_toml_key(name)}", feature) for name, feature in content["features"].items()]
     tables.append(("target", content["target"]))
-    texts = []
-    for header, content in tables:
-        lines = [f"{key} = {_toml_value(value)}" for key, value in content.items()]
-        texts.append("\n".join([f"[{header}]", *lines]) + "\n")
+    origin = {key: value for key, value in content.items() if key in ORIGIN_KEYS}
+    texts = ["".join(f"{line}\n" for line in _toml_lines(origin))] if origin else []
+    texts += ["\n".join([f"[{header}]", *_toml_lines(entries)]) + "\n" for header, entries in tables]
     return "\n".join(texts)
+
+
+def _toml_lines(entries: dict[str, Any]) -> list[str]:
+    return [f"{key} = {_toml_value(value)}" for key, value in entries.items()]
 
 
 def read_toml(text: str) -> Facts:
@@ -43,9 +50,9 @@ def read_toml(text: str) -> Facts:
     return read_dict(content)
 
 
-def write_json(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> str:
+def write_json(facts: Facts) -> str:
     """Write a domain as `Domain.to_json` does."""
-    return json.dumps(write_dict(features, target, target_name), ensure_ascii=False, indent=2)
+    return json.dumps(write_dict(facts), ensure_ascii=False, indent=2)
 
 
 def read_json(text: str) -> Facts:
@@ -72,10 +79,12 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError(f"This is not valid JSON: {error}") from None
 
 
-def write_dict(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> dict[str, Any]:
+def write_dict(facts: Facts) -> dict[str, Any]:
     """Write a domain as `Domain.to_dict` does."""
+    features, target, target_name, origin = facts
     name = {} if target_name is None else {"name": _checked_text(target_name, "target.name")}
     return {
+        **origin.to_dict(),
         "features": {
             _checked_text(n, "A feature name"): _feature_to_dict(f, f"features.{n}") for n, f in features.items()
         },
@@ -85,7 +94,7 @@ def write_dict(features: Mapping[str, Feature], target: Feature, target_name: st
 
 def read_dict(content: Any) -> Facts:
     """Read what `write_dict` writes."""
-    _check_keys(content, "the file", {"features", "target"}, {"features", "target"})
+    _check_keys(content, "the file", {"features", "target", *ORIGIN_KEYS}, {"features", "target"})
     if not isinstance(content["features"], dict) or not content["features"]:
         raise ValueError("features is not a table of at least one feature; write for example [features.age].")
     features = {name: _feature_from_dict(f, f"features.{short(name)[1:-1]}") for name, f in content["features"].items()}
@@ -95,7 +104,7 @@ def read_dict(content: Any) -> Facts:
         if not isinstance(target_name, str):
             raise ValueError(f"target.name is {short(target_name)}; it should be the name of a column.")
         target = {key: value for key, value in target.items() if key != "name"}
-    return features, _feature_from_dict(target, "target"), target_name
+    return features, _feature_from_dict(target, "target"), target_name, Origin.from_dict(content)
 
 
 def _feature_to_dict(feature: Feature, where: str) -> dict[str, Any]:
@@ -108,7 +117,9 @@ def _feature_to_dict(feature: Feature, where: str) -> dict[str, Any]:
                 )
             if isinstance(level, str):
                 _checked_text(level, f"{where}.levels[{i}]")
-        return {"kind": "categorical", "levels": list(feature.levels)}
+        if feature.buckets is not None:
+            return {"kind": "categorical", "buckets": feature.buckets}
+        return {"kind": "categorical"} | ({} if feature.is_open else {"levels": list(feature.levels)})
     content: dict[str, Any] = {"kind": "numeric"}
     for name in ("low", "high"):
         if getattr(feature, name) is not None:
@@ -140,6 +151,8 @@ def _toml_value(value: Any) -> str:
         parts = [_toml_value(v) for v in value]
         line = f"[{', '.join(parts)}]"
         return line if len(line) <= _MAX_LINE_LENGTH else "[\n" + "".join(f"    {p},\n" for p in parts) + "]"
+    if isinstance(value, dict):  # a ledger: for programs, so as text in one line
+        value = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
         # TOML has the escapes of JSON, but requires DEL to be escaped too.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -169,8 +182,8 @@ def _check_keys(content: Any, where: str, allowed: set[str], needed: set[str]) -
 def _feature_from_dict(content: Any, where: str) -> Feature:
     kind = content.get("kind") if isinstance(content, dict) else None
     if kind == "categorical":
-        _check_keys(content, where, {"kind", "levels"}, {"kind", "levels"})
-        levels = content["levels"]
+        _check_keys(content, where, {"kind", "levels", "buckets"}, {"kind"})
+        levels = content.get("levels", [])
         if not isinstance(levels, list):
             raise ValueError(f"{where}.levels is {short(levels)}; it should be a list.")
         for i, level in enumerate(levels):
@@ -179,7 +192,7 @@ def _feature_from_dict(content: Any, where: str) -> Feature:
     elif kind == "numeric":
         _check_keys(content, where, {"kind", "low", "high", "scale", "edges"}, {"kind"})
     else:
-        _check_keys(content, where, {"kind", "low", "high", "scale", "edges", "levels"}, {"kind"})
+        _check_keys(content, where, {"kind", "low", "high", "scale", "edges", "levels", "buckets"}, {"kind"})
         raise ValueError(f"{where}.kind is {short(kind)}; use 'numeric' or 'categorical'.")
     arguments = {key: value for key, value in content.items() if key != "kind"}
     try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -16,17 +18,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from diprime.domain import Categorical, Domain, RowReader, Task
+from diprime.domain import Categorical, Domain, Origin, RowReader, Task
 from diprime.domain.batches import encode_batches
 from diprime.domain.encoding import Rows
+from diprime.domain.learning import Batches, LearningPlan
 from diprime.estimators.parameters import DOMAIN, N_JOBS, RANDOM_STATE
 from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
-from diprime.privacy.measures import PrivacyLoss, PureEpsilon, rounded_text
+from diprime.privacy.measures import PrivacyLoss, PureEpsilon, rounded_text, share_of
 from diprime.privacy.randomness import RandomSource
 from diprime.privacy.spending import Spendable
 
 N_DIMENSIONS = 2  # of a table
+DOMAIN_SHARE = Fraction(1, 10)
+"""The share of epsilon, and of delta, that learns what is open in a domain."""
 
 _Model = TypeVar("_Model", bound="PrivateEstimator")
 
@@ -127,25 +132,33 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             clone._budgets = self._budgets
         return clone
 
-    def _waivers(self) -> list[str]:
+    def _waivers(self, origin: Origin) -> list[str]:
         """Return why a fit with these parameters is not private although its charges add up."""
-        waivers = []
-        if isinstance(self.domain, str):
-            waivers.append("the domain was inferred from the data, so it tells ranges and levels of single records.")
+        waivers = [] if origin.ledger is None else list(origin.ledger.waivers)
+        if origin.objection is not None:
+            waivers.append(origin.objection)
         if self.random_state is not None:
             waivers.append("random_state was set, so whoever knows it can take the noise off the model.")
         return waivers
 
     def _refuse_waived(self) -> None:
         """Raise an error if a budget is in force and the fit would not be private; called before data are read."""
-        spending.refuse_waived(self._waivers(), f"a fit of {type(self).__name__}", self._budgets)
+        origin = Origin("read") if isinstance(self.domain, str) else getattr(self.domain, "origin", Origin())
+        spending.refuse_waived(self._waivers(origin), f"a fit of {type(self).__name__}", self._budgets)
 
-    def _check_budget(self, settings: Any) -> None:
+    def _check_budget(self, settings: Any, before: PrivacyLoss) -> None:
         """Raise an error if a budget is in force and does not cover the fit; called before data are read."""
         if settings.accounting == "paper":
             reason = "accounting='paper' counts less than is spent."
             spending.refuse_waived([reason], f"a fit of {type(self).__name__}", self._budgets)
-        spending.check(self._loss(settings), self._words(settings), self._budgets)
+        spending.check(before + self._loss(settings), self._words(settings), self._budgets)
+
+    def _loss_of_domain(self, domain: Domain) -> PrivacyLoss:
+        """Return what a domain has cost that was learnt outside of the budgets in force, which they have to count."""
+        ledger = domain.origin.ledger
+        if ledger is None or set(spending.studies(self._budgets)) <= set(ledger.studies):
+            return PrivacyLoss()
+        return ledger.loss
 
     def _words(self, settings: Any) -> str:
         """Return what the budget's log says about a fit: public numbers only."""
@@ -209,14 +222,16 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self._refuse_waived()
         domain = self._resolve_domain(X, y)
         settings = self._check_settings(domain.n_features)
+        source = RANDOM_STATE.check(self.random_state)
+        learning, settings = self._divide(domain, settings)
+        domain = self._closed(domain, learning, lambda: [(X, y)], source)
         plan = self._plan(settings, domain)
-        self._check_budget(settings)
         rows = domain.reader(X)
         target = domain.encode_target(y, n_threads=N_JOBS.check(self.n_jobs))
         if len(target) != rows.n_rows:
             sizes = [rows.n_rows, len(target)]
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
-        self._fit_encoded(rows, target, domain, settings, plan, stacklevel=4)
+        self._fit_encoded(rows, target, domain, settings, plan, source, stacklevel=4)
         self._name_columns(X, domain, reset=True)
 
     def fit_batches(self: _Model, batches: Iterable[tuple[Any, Any]]) -> _Model:
@@ -228,8 +243,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         batches : iterable of pairs (X, y)
-            Records and targets, as for `fit`. The iterable is read once, so a generator will do. The domain cannot be
-            inferred.
+            Records and targets, as for `fit`. The iterable is read once, so a generator will do, unless the domain is
+            open: what is learnt of it needs further passes. The domain cannot be inferred.
 
         Returns
         -------
@@ -241,8 +256,15 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self._refuse_waived()
         domain = self._resolve_domain(None, None)
         settings = self._check_settings(domain.n_features)
+        source = RANDOM_STATE.check(self.random_state)
+        if domain.is_open and iter(batches) is batches:
+            raise ValueError(
+                "The domain is open, and learning it reads all batches more than once; give a list, or an object whose "
+                "__iter__ starts anew, or learn the domain first, with Domain.learn."
+            )
+        learning, settings = self._divide(domain, settings)
+        domain = self._closed(domain, learning, lambda: batches, source)
         plan = self._plan(settings, domain)
-        self._check_budget(settings)
         self._name_columns(None, domain, reset=True)
 
         def with_named_columns() -> Iterator[tuple[Any, Any]]:
@@ -251,17 +273,44 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 yield X, y
 
         rows, target = encode_batches(with_named_columns(), domain, N_JOBS.check(self.n_jobs))
-        self._fit_encoded(rows, target, domain, settings, plan, stacklevel=3)
+        self._fit_encoded(rows, target, domain, settings, plan, source, stacklevel=3)
         return self
 
+    def _divide(self, domain: Domain, settings: Any) -> tuple[LearningPlan | None, Any]:
+        """Return how an open domain is learnt, and settings that have the rest of the budget, before data are read."""
+        learning = None
+        if domain.is_open:
+            budget = share_of(settings.epsilon, DOMAIN_SHARE), self._delta(settings) * DOMAIN_SHARE
+            learning = domain.learning_plan(*budget)
+            rest = {"epsilon": settings.epsilon - learning.epsilon} if settings.epsilon != math.inf else {}
+            if learning.delta:
+                rest["delta"] = settings.delta - learning.delta
+            settings = replace(settings, **rest)
+        self._check_budget(settings, self._loss_of_domain(domain) if learning is None else learning.loss)
+        return learning, settings
+
+    def _closed(self, domain: Domain, learning: LearningPlan | None, batches: Batches, source: RandomSource) -> Domain:
+        """Return the domain, with what is open in it learnt from the data."""
+        return domain if learning is None else domain.closed(batches, learning, source, self._budgets)
+
     def _fit_encoded(
-        self, rows: Rows, target: npt.NDArray[np.int32], domain: Domain, settings: Any, plan: Any, *, stacklevel: int
+        self,
+        rows: Rows,
+        target: npt.NDArray[np.int32],
+        domain: Domain,
+        settings: Any,
+        plan: Any,
+        source: RandomSource,
+        *,
+        stacklevel: int,
     ) -> None:
-        """Fit to encoded records. Every release of the library passes through here."""
+        """Fit to encoded records. All that a fit releases passes through here, but for what it learns of its domain."""
         ledger = Ledger(settings.epsilon, settings.accounting, delta=self._delta(settings))
-        source = RANDOM_STATE.check(self.random_state)
-        for reason in self._waivers():
-            ledger.waive(reason)
+        if domain.origin.ledger is not None:
+            ledger.include(domain.origin.ledger)
+        ledger.remarks += domain.origin.remarks
+        ledger.waivers = self._waivers(domain.origin)
+        for reason in ledger.waivers:
             warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=stacklevel)
         if settings.accounting == "paper":
             message = (
@@ -269,11 +318,14 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "paper's numbers only."
             )
             warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
-        ledger.studies = spending.charge(self._loss(settings), self._words(settings), self._budgets)
+        loss = self._loss(settings)
+        studies = spending.charge(self._loss_of_domain(domain) + loss, self._words(settings), self._budgets)
+        ledger.studies = list(dict.fromkeys([*ledger.studies, *studies]))
         forest = self._learn(rows, target, domain, settings, plan, ledger, source)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
-        if ledger.loss != self._loss(settings):
+        included = PrivacyLoss() if domain.origin.ledger is None else domain.origin.ledger.loss
+        if ledger.loss != included + loss:
             raise AssertionError(f"The ledger's loss, {ledger.loss}, is not what the study was charged.")
         self._set_fitted(domain, ledger, forest)
 

@@ -24,7 +24,8 @@ def merge(models: Sequence[Any]) -> Any:
     merged : fitted estimator
         A model of the same kind with the trees of all models, each weighted by its released number of records. Its
         epsilon is the largest of theirs, because each record is in the data of one model only. Its parameters
-        are those of the model with that epsilon.
+        are those of the model with that epsilon. If one of the domains was read from the data, so is that of the
+        merged model.
 
     Examples
     --------
@@ -59,6 +60,7 @@ def merge(models: Sequence[Any]) -> Any:
     merged = type(first)(**first.get_params(deep=False))
     fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}
     vars(merged).update(fitted)
+    merged.domain_ = max((m.domain_ for m in models), key=lambda domain: domain.origin.objection is not None)
     merged.forest_ = type(first.forest_).merge([m.forest_ for m in models])
     merged.privacy_ = Ledger.merge([m.privacy_ for m in models])
     return merged

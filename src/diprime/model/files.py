@@ -32,7 +32,7 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,7 +41,7 @@ import numpy.typing as npt
 
 from diprime._util.atomic_file import atomic_file
 from diprime._util.version import __version__
-from diprime.domain import Domain
+from diprime.domain import Domain, Origin
 from diprime.domain.files import parse_json
 from diprime.kernels.constants import MASK_BYTES, N_CODES
 from diprime.model.additive import MAX_EXPONENT, AdditiveForest
@@ -61,6 +61,8 @@ MAX_TREES = 1 << 20
 _LENGTH = 8
 _CHECKSUM = 32
 _OF_LEVEL = re.compile(r"(?P<kind>.+) of level (?P<level>[0-9]{1,6})", re.DOTALL)  # in format 1
+# Domains had no origin once: these waivers, of fits and of the command line, said that one was read from the data.
+_WAIVERS_BEFORE_ORIGINS = ("the domain was inferred from the data", "lines of the domain's file say that nobody")
 _Result = TypeVar("_Result")
 
 Model = Forest | AdditiveForest
@@ -96,7 +98,7 @@ class ModelContent:
     domain : Domain
         The domain of the fit.
     domain_inferred : bool
-        Whether the domain was read from the data.
+        Whether the estimator was told to infer the domain, and would do so again.
     columns_named : bool
         Whether the fit saw names of columns.
     ledger : Ledger
@@ -205,14 +207,28 @@ def _read_format_3(header: dict[str, Any], body: memoryview) -> ModelContent:
         raise ValueError("its task is not that of its target.")
     forest = _read_boosted(header, body, domain) if kind == "boosting" else _read_forest(header, body, domain)
     forest.check(domain)
+    ledger = _within("ledger", lambda content: _read_ledger(content, _LEAF_CHARGES[kind]), header["ledger"])
     return ModelContent(
         header["parameters"],
-        domain,
+        _with_origin(domain, header, ledger),
         header["domain_inferred"],
         header["columns_named"],
-        _within("ledger", lambda content: _read_ledger(content, _LEAF_CHARGES[kind]), header["ledger"]),
+        ledger,
         forest,
     )
+
+
+def _with_origin(domain: Domain, header: dict[str, Any], ledger: Ledger) -> Domain:
+    """Return the domain with the origin that its ledger gives it, where the file is older than origins are.
+
+    Refuse a file whose domain was read from the data and whose ledger does not say so.
+    """
+    marks = [mark for mark in _WAIVERS_BEFORE_ORIGINS if any(mark in waiver for waiver in ledger.waivers)]
+    if header["domain_inferred"] or marks:
+        return replace(domain, origin=Origin("read"))
+    if domain.origin.objection not in (None, *ledger.waivers):
+        raise ValueError("its domain was read from the data, and its ledger does not say so.")
+    return domain
 
 
 def _check_entries(header: dict[str, Any], expected: dict[str, type]) -> None:

@@ -275,6 +275,8 @@ def shortened(name: str) -> str:
 def feature_text(feature: Feature) -> str:
     """Return the public facts about a feature or target in words."""
     if isinstance(feature, Categorical):
+        if feature.buckets is not None:
+            return f"{feature.buckets} hash buckets"
         names = [shortened(str(level)) for level in feature.levels[:MAX_LISTED_LEVELS]]
         more = len(feature.levels) - len(names)
         return f"{len(feature.levels)} levels: {', '.join(names)}{f' and {more} more' if more else ''}"

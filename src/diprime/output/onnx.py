@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 from diprime.domain.codes import BUCKETS, N_CODES
-from diprime.domain.encoding import RowEncoding
+from diprime.domain.encoding import match_columns
 from diprime.domain.features import Feature
 from diprime.domain.levels import EXACT, LevelIndex
 from diprime.domain.tables import read_table
@@ -143,7 +143,7 @@ def onnx_inputs(model: Any, X: Any) -> dict[str, Array]:
     fitted_forest(model)
     domain = model.domain_
     table = read_table(X)
-    column = RowEncoding(domain.features).columns(table)
+    column = match_columns(domain.names, table)
     inputs = {}
     for name, indices in zip(("numbers", "texts"), _split_by_kind(domain), strict=True):
         columns = []
@@ -169,6 +169,11 @@ def _split_by_kind(domain: Domain) -> tuple[list[int], list[int]]:
     """
     numbers, texts = [], []
     for j, (name, feature) in enumerate(domain.features.items()):
+        if isinstance(feature, Categorical) and feature.buckets is not None:
+            raise ValueError(
+                f"Feature {name!r} has hash buckets, which ONNX cannot compute; declare its levels, or learn them "
+                "with a delta, and fit again to export the model."
+            )
         if isinstance(feature, Numeric) or _are_numbers(feature):
             numbers.append(j)
         elif all(_is_text(level) for level in feature.levels):

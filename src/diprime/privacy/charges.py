@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, final
 
 from diprime.privacy.measures import (
+    ApproximateDP,
     Epsilon,
     GaussianDP,
     Measure,
     PrivacyLoss,
     PureEpsilon,
     epsilon_from_text,
+    exact_delta,
     exact_text,
 )
 
@@ -46,7 +48,7 @@ class Charge:
         The mechanism that releases it.
     bound : str
         The sensitivity or cost range that the mechanism is calibrated to.
-    measure : PureEpsilon or GaussianDP
+    measure : PureEpsilon, GaussianDP or ApproximateDP
         The cost of one release.
     times : int
         The number of such releases that one record can affect; their costs add up.
@@ -54,7 +56,7 @@ class Charge:
         Why one record affects no more than ``times`` releases.
     level : int or None
         The level of the trees that the release is about, or None if it is about whole trees.
-    strict_measure : PureEpsilon, GaussianDP or None
+    strict_measure : PureEpsilon, GaussianDP, ApproximateDP or None
         The true cost of one release where ``measure`` is the published one; infinite if nothing bounds it. None means
         that ``measure`` is the true cost.
     calibrated_to : int or None
@@ -116,14 +118,14 @@ class Charge:
             "mechanism": self.mechanism,
             "bound": self.bound,
             "measure": self.measure.name,
-            _COST_FIELDS[type(self.measure)]: exact_text(self.measure.cost),
+            **_measure_to_dict(self.measure, ""),
             "times": self.times,
             "composition": self.composition,
         }
         if self.level is not None:
             data["level"] = self.level
         if self.strict_measure is not None:
-            data[f"strict_{_COST_FIELDS[type(self.strict_measure)]}"] = exact_text(self.strict_measure.cost)
+            data |= _measure_to_dict(self.strict_measure, "strict_")
         return data
 
     @classmethod
@@ -197,6 +199,14 @@ class Receipt:
         self._use(mechanism, times, calibrated_to)
         return measure
 
+    def use_approximate(self, mechanism: str, times: int = 1, *, calibrated_to: int) -> ApproximateDP:
+        """Use up ``times`` releases as :meth:`use` does and return the cost of one, which is (epsilon, delta)."""
+        measure = self._charge.measure
+        if not isinstance(measure, ApproximateDP):
+            raise UnpaidReleaseError(f"{self._charge.what}: charged in {measure.name}, but released with a delta.")
+        self._use(mechanism, times, calibrated_to)
+        return measure
+
     def _use(self, mechanism: str, times: int, calibrated_to: int | None) -> None:
         charge = self._charge
         if mechanism != charge.mechanism:
@@ -222,33 +232,42 @@ def check_receipt(receipt: object) -> None:
         raise UnpaidReleaseError(f"A release needs a receipt from Ledger.pay, got {type(receipt).__name__}.")
 
 
+_COST_FIELDS: dict[type, str] = {PureEpsilon: "epsilon", GaussianDP: "mu_squared"}
+_COSTS = ("epsilon", "mu_squared", "delta", "strict_epsilon", "strict_mu_squared", "strict_delta")
 _TYPES_OF_CHARGE: dict[str, type] = {
     "kind": str,
     "mechanism": str,
     "bound": str,
     "measure": str,
-    "epsilon": str,
-    "mu_squared": str,
+    **dict.fromkeys(_COSTS, str),
     "times": int,
     "composition": str,
     "level": int,
-    "strict_epsilon": str,
-    "strict_mu_squared": str,
 }
-_COST_FIELDS: dict[type, str] = {PureEpsilon: "epsilon", GaussianDP: "mu_squared"}
-_OPTIONAL_IN_CHARGE = {"level", "epsilon", "mu_squared", "strict_epsilon", "strict_mu_squared"}
+_OPTIONAL_IN_CHARGE = {"level", *_COSTS}
+
+
+def _measure_to_dict(measure: Measure, prefix: str) -> dict[str, str]:
+    if isinstance(measure, ApproximateDP):
+        return {f"{prefix}epsilon": exact_text(measure.epsilon), f"{prefix}delta": exact_text(measure.delta)}
+    return {prefix + _COST_FIELDS[type(measure)]: exact_text(measure.cost)}
 
 
 def _measure_from_dict(data: dict[str, Any], prefix: str, where: str) -> Measure | None:
     """Return the measure whose cost a charge has under its name; None, if it has none."""
-    measures: list[Measure] = []
-    for measure, name in _COST_FIELDS.items():
-        field_name = prefix + name
-        if field_name in data:
-            measures.append(measure(epsilon_from_text(data[field_name], f"{field_name} of {where}")))
-    if len(measures) > 1:
+
+    def cost(name: str) -> Epsilon:
+        return epsilon_from_text(data[prefix + name], f"{prefix}{name} of {where}")
+
+    names = {name for name in ("epsilon", "mu_squared", "delta") if prefix + name in data}
+    if not names:
+        return None
+    if names == {"epsilon", "delta"}:
+        return ApproximateDP(cost("epsilon"), exact_delta(cost("delta")))
+    measures: list[Measure] = [kind(cost(name)) for kind, name in _COST_FIELDS.items() if name in names]
+    if len(names) > 1 or not measures:
         raise ValueError(f"{where} has costs of two measures.")
-    return measures[0] if measures else None
+    return measures[0]
 
 
 def check_fields(data: Any, types: dict[str, type], where: str, optional: Collection[str] = ()) -> None:

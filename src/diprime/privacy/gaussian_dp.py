@@ -114,11 +114,11 @@ def epsilon_upper_bound(mu_squared: Epsilon, delta: Fraction) -> Epsilon:
 def is_proven(epsilon: Epsilon, delta: Fraction, loss: PrivacyLoss) -> bool:
     """Return whether releases of this loss are provably (epsilon, delta)-DP, by one bound of delta.
 
-    With E the sum of pure epsilons, this holds if μ is (epsilon - E, delta)-DP.
+    With E and D the sums of the other epsilons and deltas, this holds if μ is (epsilon - E, delta - D)-DP.
     """
     if epsilon == math.inf or loss.epsilon > epsilon:
         return epsilon == math.inf
-    return delta_upper_bound(loss.mu_squared, epsilon - loss.epsilon) <= delta
+    return delta_upper_bound(loss.mu_squared, epsilon - loss.epsilon) <= delta - loss.delta
 
 
 def covers(epsilon: Epsilon, delta: Fraction, loss: PrivacyLoss) -> bool:
@@ -128,12 +128,13 @@ def covers(epsilon: Epsilon, delta: Fraction, loss: PrivacyLoss) -> bool:
     """
     if epsilon == math.inf or loss.epsilon > epsilon:
         return epsilon == math.inf
-    return not loss.mu_squared or loss.mu_squared <= gaussian_budget(epsilon - loss.epsilon, delta)
+    rest = delta - loss.delta
+    return rest >= 0 and (not loss.mu_squared or loss.mu_squared <= gaussian_budget(epsilon - loss.epsilon, rest))
 
 
 def is_covered_by_some_epsilon(loss: PrivacyLoss, delta: Fraction) -> bool:
     """Return whether :func:`epsilon_of_loss` is finite, which is faster to tell than the epsilon."""
-    return loss.epsilon < math.inf and delta_upper_bound(loss.mu_squared, _MAX_EPSILON) <= delta
+    return loss.epsilon < math.inf and delta_upper_bound(loss.mu_squared, _MAX_EPSILON) <= delta - loss.delta
 
 
 def epsilon_of_loss(loss: PrivacyLoss, budget: Epsilon, delta: Fraction) -> Epsilon:
@@ -142,15 +143,16 @@ def epsilon_of_loss(loss: PrivacyLoss, budget: Epsilon, delta: Fraction) -> Epsi
     Without Gaussian releases it is the sum of their epsilons. Otherwise it is an upper bound, which does not exceed an
     epsilon that covers them, the ``budget``, and which is the budget itself if nothing is left of that.
     """
-    if not loss.mu_squared:
-        return loss.epsilon
-    if loss.epsilon == math.inf:
+    rest = delta - loss.delta
+    if rest < 0:
         return math.inf
+    if not loss.mu_squared or loss.epsilon == math.inf:
+        return loss.epsilon
     if budget == math.inf or not covers(budget, delta, loss):
-        return loss.epsilon + epsilon_upper_bound(loss.mu_squared, delta)
-    if loss.mu_squared == gaussian_budget(budget - loss.epsilon, delta):
+        return loss.epsilon + epsilon_upper_bound(loss.mu_squared, rest)
+    if loss.mu_squared == gaussian_budget(budget - loss.epsilon, rest):
         return budget
-    return min(budget, loss.epsilon + epsilon_upper_bound(loss.mu_squared, delta))
+    return min(budget, loss.epsilon + epsilon_upper_bound(loss.mu_squared, rest))
 
 
 def pure_is_gaussian(epsilon: Epsilon, mu_squared: Epsilon) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from diprime.privacy.charges import ISSUED_BY_A_LEDGER, PAYMENTS, Charge, Receipt, check_fields
 from diprime.privacy.gaussian_dp import covers, epsilon_of_loss, is_covered_by_some_epsilon, is_proven
 from diprime.privacy.measures import (
+    ApproximateDP,
     Epsilon,
     GaussianDP,
     Measure,
@@ -49,7 +50,8 @@ class Ledger:
     Printing a ledger shows a table. :meth:`to_json` and :meth:`from_json` are exact.
 
     The budget is an epsilon and a delta. Charges in pure epsilon add up to E, and those in Gaussian DP to a μ².
-    Together they are (E + ε, δ)-DP if μ is (ε, δ)-DP (docs/privacy.md). Without Gaussian charges delta is 0.
+    Together they are (E + ε, δ)-DP if μ is (ε, δ)-DP (docs/privacy.md). Charges in (epsilon, delta) add to E, and their
+    deltas to D: together all are (E + ε, D + δ)-DP. Without Gaussian charges the delta is D.
 
     Attributes
     ----------
@@ -64,9 +66,12 @@ class Ledger:
     merged : list of Ledger
         The ledgers of the models that were merged.
     delta : Fraction, default=0
-        The budget of Gaussian charges, beside epsilon; other numbers are converted as :func:`exact_delta` does.
+        The budget beside epsilon, of Gaussian charges and of those with a delta of their own; other numbers are
+        converted as :func:`exact_delta` does.
     studies : list of str
         The names of the studies whose budgets the fit was charged to.
+    remarks : list of str
+        What readers should know besides, such as who has reviewed the domain. Remarks change nothing.
 
     Examples
     --------
@@ -84,6 +89,7 @@ class Ledger:
     merged: list[Ledger] = field(default_factory=list)
     delta: Fraction = field(default=Fraction(0), kw_only=True)
     studies: list[str] = field(default_factory=list, kw_only=True)
+    remarks: list[str] = field(default_factory=list, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.epsilon, Fraction):
@@ -104,13 +110,14 @@ class Ledger:
         epsilon = epsilon_of_loss(loss, max(ledger.total for ledger in ledgers), delta)
         accounting: Accounting = "paper" if any(ledger.accounting == "paper" for ledger in ledgers) else "strict"
         waivers = list(dict.fromkeys(waiver for ledger in ledgers for waiver in ledger.waivers))
+        remarks = list(dict.fromkeys(remark for ledger in ledgers for remark in ledger.remarks))
         pairs: list[tuple[Measure, Measure]] = [
-            (PureEpsilon(loss.epsilon), PureEpsilon(strict.epsilon)),
+            (_measure_without_mu(loss), _measure_without_mu(strict)),
             (GaussianDP(loss.mu_squared), GaussianDP(strict.mu_squared)),
         ]
         used = [pair for pair in pairs if any(measure.cost for measure in pair)] or pairs[:1]
         charges = [_merged_charge(len(ledgers), measure, strict_measure) for measure, strict_measure in used]
-        return cls(epsilon, accounting, charges, waivers, list(ledgers), delta=delta, studies=studies)
+        return cls(epsilon, accounting, charges, waivers, list(ledgers), delta=delta, studies=studies, remarks=remarks)
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -138,8 +145,9 @@ class Ledger:
 
     @property
     def total_delta(self) -> Fraction:
-        """The delta of the guarantee: the ledger's, or 0 without Gaussian charges."""
-        return self.delta if self.loss.mu_squared else Fraction(0)
+        """The delta of the guarantee: the ledger's, or without Gaussian charges what the others add up to."""
+        loss = self.loss
+        return self.delta if loss.mu_squared else loss.delta
 
     def share(self, charge: Charge) -> float:
         """Return the share of a charge in the sum of all charges of its measure, if that is finite; else 0."""
@@ -147,8 +155,28 @@ class Ledger:
         return float(charge.total / total) if 0 < total < math.inf else 0.0
 
     def epsilon_of_group(self, n_records: int) -> Epsilon:
-        """Return the epsilon at the ledger's delta if so many records change; to replace one, two do."""
-        return self.total if n_records == 1 else epsilon_of_loss(self.loss.of_group(n_records), math.inf, self.delta)
+        """Return the epsilon at :meth:`delta_of_group` if so many records change; to replace one, two do."""
+        if n_records == 1:
+            return self.total
+        return epsilon_of_loss(self.loss.of_group(n_records), math.inf, self.delta_of_group(n_records))
+
+    def delta_of_group(self, n_records: int) -> Fraction:
+        """Return the delta if so many records change: that of Gaussian charges stays, that of others grows."""
+        loss = self.loss
+        gaussian = self.delta - loss.delta if loss.mu_squared else Fraction(0)
+        return min(gaussian + loss.of_group(n_records).delta, Fraction(1))
+
+    def include(self, other: Ledger) -> None:
+        """Add what was spent before on something that this ledger's model contains, such as its domain.
+
+        The budget grows by what the other ledger spent, and its reasons against a guarantee count here as well.
+        """
+        self.epsilon += other.total
+        self.delta = exact_delta(self.delta + other.total_delta)
+        self.charges += other.charges
+        self.waivers += [waiver for waiver in other.waivers if waiver not in self.waivers]
+        self.remarks += [remark for remark in other.remarks if remark not in self.remarks]
+        self.studies += [study for study in other.studies if study not in self.studies]
 
     @property
     def objections(self) -> list[str]:
@@ -205,6 +233,7 @@ class Ledger:
             "private": self.is_private,
             "charges": [charge.to_dict() for charge in self.charges],
             "waivers": list(self.waivers),
+            "remarks": list(self.remarks),
             "merged": [ledger.to_dict() for ledger in self.merged],
         }
 
@@ -212,7 +241,8 @@ class Ledger:
     def from_dict(cls, data: Any) -> Ledger:
         """Return the ledger that :meth:`to_dict` described; raise `ValueError` if anything is wrong with it.
 
-        A ledger without a delta has delta = 0, and one without studies was charged to no budget but its own.
+        A ledger without a delta has delta = 0, one without remarks has none, and one without studies was charged to no
+        budget but its own.
         """
         ledger = cls._from_dict(data, "the ledger", 1)
         _check_totals(ledger, data)
@@ -222,25 +252,28 @@ class Ledger:
     def _from_dict(cls, data: Any, where: str, depth: int) -> Ledger:
         if depth > _MAX_NESTED:
             raise ValueError(f"{where} is nested more than {_MAX_NESTED} deep.")
-        check_fields(data, _TYPES_OF_LEDGER, where, {"delta", "studies"})
+        check_fields(data, _TYPES_OF_LEDGER, where, {"delta", "studies", "remarks"})
         if data["accounting"] not in ("strict", "paper"):
             raise ValueError(f"accounting of {where} is neither 'strict' nor 'paper'.")
-        if not all(isinstance(waiver, str) for waiver in data["waivers"]):
-            raise ValueError(f"waivers of {where} are not all text.")
-        studies = data.get("studies", [])
+        remarks = list(data.get("remarks", []))
+        for name, texts in (("waivers", data["waivers"]), ("remarks", remarks)):
+            if not all(isinstance(text, str) for text in texts):
+                raise ValueError(f"{name} of {where} are not all text.")
+        studies = list(data.get("studies", []))
         if not all(isinstance(study, str) and _STUDY.fullmatch(study) for study in studies):
             raise ValueError(f"studies of {where} are not all names of studies.")
         charges = [Charge.from_dict(charge, f"charge {i} of {where}") for i, charge in enumerate(data["charges"])]
         epsilon = epsilon_from_text(data["epsilon"], f"epsilon of {where}")
         delta = epsilon_from_text(data.get("delta", "0"), f"delta of {where}")
         measures = [m for c in charges for m in (c.measure, c.strict_measure) if m is not None]
-        _check_common_denominator([epsilon, delta, *(measure.cost for measure in measures)], where)
+        deltas = [measure.delta for measure in measures if isinstance(measure, ApproximateDP)]
+        _check_common_denominator([epsilon, delta, *deltas, *(measure.cost for measure in measures)], where)
         merged = [
             cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
         ]
         waivers = list(data["waivers"])
-        exact = exact_delta(delta)
-        return cls(epsilon, data["accounting"], charges, waivers, merged, delta=exact, studies=list(studies))
+        notes = {"studies": studies, "remarks": remarks}
+        return cls(epsilon, data["accounting"], charges, waivers, merged, delta=exact_delta(delta), **notes)
 
     def to_json(self) -> str:
         """Return the ledger as JSON."""
@@ -280,6 +313,8 @@ class Ledger:
 
     def _notes(self) -> list[str]:
         once, twice = rounded_text(self.total), rounded_text(self.epsilon_of_group(2))
+        if self.delta_of_group(2) != self.total_delta:
+            twice += f", delta = {rounded_text(self.delta_of_group(2))}"
         notes = [
             *self._sum_of_mu(),
             f"One record added or removed: epsilon = {once}; one record replaced: epsilon = {twice}.",
@@ -287,6 +322,7 @@ class Ledger:
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
             *(f"Charged to the budget of study {study}." for study in self.studies),
         ]
+        notes += self.remarks
         notes += [f"NOT PRIVATE: {objection}" for objection in self.objections]
         notes += self.strict_costs
         if self.accounting == "paper":
@@ -318,6 +354,7 @@ _TYPES_OF_LEDGER: dict[str, type] = {
     "private": bool,
     "charges": list,
     "waivers": list,
+    "remarks": list,
     "merged": list,
 }
 
@@ -370,8 +407,12 @@ def _studies_of(ledgers: Sequence[Ledger]) -> list[str]:
 def _follows(total: Epsilon, delta: Fraction, loss: PrivacyLoss) -> bool:
     """Return whether a total is right; with Gaussian charges, to check one is faster than to compute it."""
     if not loss.mu_squared:
-        return total == loss.epsilon
+        return total == epsilon_of_loss(loss, total, delta)
     return (total < math.inf) is is_covered_by_some_epsilon(loss, delta) and is_proven(total, delta, loss)
+
+
+def _measure_without_mu(loss: PrivacyLoss) -> Measure:
+    return ApproximateDP(loss.epsilon, loss.delta) if loss.delta else PureEpsilon(loss.epsilon)
 
 
 def _largest(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:

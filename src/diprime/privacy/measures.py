@@ -1,8 +1,8 @@
 """Measures of privacy loss, which add up exactly over releases about the same records.
 
-A release has one of two measures: pure epsilon, or the μ of Gaussian differential privacy, of which the squares add up.
-Both are fractions, or infinity where there is no noise. Floats are converted through their decimal text, so 0.1 is
-exactly one tenth and ten of them are exactly one.
+A release has one of three measures: pure epsilon, the μ of Gaussian differential privacy, of which the squares add up,
+or (epsilon, delta). All are fractions, or infinity where there is no noise. Floats are converted through their decimal
+text, so 0.1 is exactly one tenth and ten of them are exactly one.
 """
 
 from __future__ import annotations
@@ -11,46 +11,67 @@ import math
 import numbers
 import re
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import ClassVar
 
 Epsilon = Fraction | float  # a fraction, or math.inf; so is the square of μ
 
 _DIGITS_LEFT = 4
+_MAX_EXPONENT = 1386  # e^1386 < 2^2000
 _FRACTION = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
 
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """What several releases cost together: the sum of their epsilons, and the sum of their μ².
+    """What several releases cost together: the sums of their epsilons, of their μ² and of their deltas.
 
     Attributes
     ----------
     epsilon : Fraction or inf
-        The sum of the pure epsilons.
+        The sum of the epsilons of pure and of (epsilon, delta) releases.
     mu_squared : Fraction or inf
         The sum of the μ² of Gaussian releases.
+    delta : Fraction
+        The sum of the deltas of (epsilon, delta) releases. That of Gaussian releases is not part of it: it follows from
+        μ and an epsilon.
 
     Examples
     --------
     >>> PureEpsilon(Fraction(1)).loss(2) + GaussianDP(Fraction(1, 2)).loss(3)
-    PrivacyLoss(epsilon=Fraction(2, 1), mu_squared=Fraction(3, 2))
+    PrivacyLoss(epsilon=Fraction(2, 1), mu_squared=Fraction(3, 2), delta=Fraction(0, 1))
     """
 
     epsilon: Epsilon = Fraction(0)
     mu_squared: Epsilon = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+    @property
+    def parts(self) -> tuple[Epsilon, Epsilon, Fraction]:
+        """The three sums."""
+        return self.epsilon, self.mu_squared, self.delta
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
-        return PrivacyLoss(self.epsilon + other.epsilon, self.mu_squared + other.mu_squared)
+        return PrivacyLoss(self.epsilon + other.epsilon, self.mu_squared + other.mu_squared, self.delta + other.delta)
 
     def of_group(self, n_records: int) -> PrivacyLoss:
-        """Return what the releases cost if as many records change: epsilon grows with their number, and so does μ."""
-        return PrivacyLoss(self.epsilon * n_records, self.mu_squared * n_records**2)
+        """Return what the releases cost if as many records change: epsilon grows with their number, and so does μ.
+
+        What is (epsilon, delta)-DP for one record is so for k records with k·epsilon and delta times
+        1 + e^epsilon + ... + e^((k-1)·epsilon), which is bounded from above here.
+        """
+        steps = sum((exp_upper_bound(self.epsilon * i) for i in range(n_records)), Fraction(0)) if self.delta else 0
+        return PrivacyLoss(
+            self.epsilon * n_records, self.mu_squared * n_records**2, min(self.delta * Fraction(steps), Fraction(1))
+        )
 
     def or_larger(self, other: PrivacyLoss) -> PrivacyLoss:
         """Return the larger of each sum: a bound of both losses, and of the loss of whoever has one of them."""
-        return PrivacyLoss(max(self.epsilon, other.epsilon), max(self.mu_squared, other.mu_squared))
+        return PrivacyLoss(
+            max(self.epsilon, other.epsilon),
+            max(self.mu_squared, other.mu_squared),
+            max(self.delta, other.delta),
+        )
 
 
 @dataclass(frozen=True)
@@ -121,7 +142,52 @@ class GaussianDP:
         return PrivacyLoss(mu_squared=self.times(n))
 
 
-Measure = PureEpsilon | GaussianDP
+@dataclass(frozen=True)
+class ApproximateDP:
+    """(epsilon, delta)-differential privacy: the epsilons and the deltas of releases about the same records add up.
+
+    Attributes
+    ----------
+    epsilon : Fraction or inf
+        The epsilon of one release. Other numbers are converted as epsilons are.
+    delta : Fraction
+        The delta of one release, from 0 to below 1.
+    """
+
+    name: ClassVar[str] = "approximate"
+    symbol: ClassVar[str] = "epsilon"
+
+    epsilon: Epsilon
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _exact_cost(self.epsilon))
+        object.__setattr__(self, "delta", exact_delta(self.delta))
+
+    @property
+    def cost(self) -> Epsilon:
+        """The epsilon, which adds up; so does the delta."""
+        return self.epsilon
+
+    def times(self, n: int) -> Epsilon:
+        """Return the epsilon of n such releases; no releases cost nothing, even at epsilon = inf."""
+        return self.epsilon * n if n else Fraction(0)
+
+    def loss(self, n: int) -> PrivacyLoss:
+        """Return the loss of n such releases."""
+        return PrivacyLoss(epsilon=self.times(n), delta=self.delta * n)
+
+
+Measure = PureEpsilon | GaussianDP | ApproximateDP
+
+
+def exp_upper_bound(x: Epsilon) -> Fraction:
+    """Return a fraction that is at least e^x, or 2^2000 where x is larger than its logarithm."""
+    if x > _MAX_EXPONENT:
+        return Fraction(1 << 2000)
+    with localcontext(Context(prec=40, rounding=ROUND_CEILING)):
+        exponent = Decimal(Fraction(x).numerator) / Decimal(Fraction(x).denominator)
+        return Fraction(exponent.exp().next_plus())  # correctly rounded, so that the next number is above
 
 
 def _exact_cost(cost: Epsilon) -> Epsilon:

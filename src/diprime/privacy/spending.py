@@ -45,6 +45,10 @@ class Spendable(Protocol):
     def key(self) -> str:
         """What two objects for the same budget have in common."""
 
+    @property
+    def study(self) -> str:
+        """The name of the study, which ledgers of models carry."""
+
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Return a context in which nobody else can spend the budget."""
 
@@ -80,6 +84,11 @@ def in_force(carried: Iterable[Spendable] = ()) -> tuple[Spendable, ...]:
     """Return the budgets that a release is charged to, each once, in an order that is the same for everybody."""
     budgets = {budget.key: budget for budget in (*carried, *_in_force)}
     return tuple(budgets[key] for key in sorted(budgets))  # in one order, so that two processes never wait for another
+
+
+def studies(carried: Iterable[Spendable] = ()) -> list[str]:
+    """Return the names of the studies whose budgets are in force."""
+    return [budget.study for budget in in_force(carried)]
 
 
 def check(loss: PrivacyLoss, what: str, carried: Sequence[Spendable] = ()) -> None:

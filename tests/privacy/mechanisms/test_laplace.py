@@ -79,7 +79,7 @@ def test_the_scale_of_the_noise_is_never_too_small_and_fits_the_sampler(epsilon,
     assert 1 <= denominator < 2**20
     assert 1 <= numerator <= 2**56
     # Noise that is cut off is beyond what clamping tells apart, and no intermediate number reaches 2^63.
-    most_wholes = laplace._MAX_WHOLES_PRODUCT // numerator
+    most_wholes = laplace.MAX_WHOLES_PRODUCT // numerator
     assert numerator * most_wholes // denominator >= laplace._MAX_RELEASED + 2**38
     assert numerator * most_wholes + numerator < 2**63
     assert most_wholes >= 2**6
@@ -226,7 +226,7 @@ def test_the_noise_is_that_of_the_epsilon_paid(epsilon, sensitivity, monkeypatch
 def test_the_noise_is_what_the_sampler_drew():
     epsilon, noise = Fraction(22, 7), np.empty((2, 2), dtype=np.int64)
     numerator, denominator = laplace_scale(epsilon, 3)
-    most_wholes = laplace._MAX_WHOLES_PRODUCT // numerator
+    most_wholes = laplace.MAX_WHOLES_PRODUCT // numerator
     sampling.draw_laplace(RandomSource(0).streams(2), numerator, denominator, most_wholes, 1 << 42, noise)
     released = release(receipt("discrete Laplace", epsilon, calibrated_to=3))
     np.testing.assert_array_equal(released - [[1, 2], [3, 4]], noise)

@@ -18,7 +18,7 @@ from diprime.model.forest import Forest
 from diprime.model.tree_view import Tree, feature_text, read_tree, shortened
 from diprime.output.report.html import Child, Element, json_script, section, table, tag
 from diprime.privacy.ledger import Ledger
-from diprime.privacy.measures import Epsilon, GaussianDP, Measure, PureEpsilon
+from diprime.privacy.measures import ApproximateDP, Epsilon, GaussianDP, Measure, PureEpsilon
 
 MAX_BARS = 15
 """How many importances are shown at once; the others are folded away."""
@@ -36,7 +36,21 @@ MAX_READABLE_EPSILON = 14
 """Up to this ε, the page writes e^ε and the posterior certainty as plain numbers."""
 MIN_WHOLE_FACTOR = 100
 """From this factor on, e^ε is written without decimals."""
-SYMBOLS: dict[type, str] = {PureEpsilon: "ε", GaussianDP: "μ²"}
+SYMBOLS: dict[type, str] = {PureEpsilon: "ε", GaussianDP: "μ²", ApproximateDP: "ε"}
+_DOMAIN_REMARKS = {
+    False: "The domain (names, ranges, levels, classes) is taken to be public knowledge, and is shown here.",
+    True: "Names and types of columns, and what was declared about them, are taken to be public knowledge, and are "
+    "shown here. The other ranges, levels and classes were learnt privately: the ledger has what that cost.",
+}
+_DOMAIN_HEADINGS = {
+    "declared": "What was declared public",
+    "learnt": "What was declared public, or learnt privately",
+    "read": "What was read from the data",
+}
+_NORMAL_NOISE = (
+    " The noise here is normal: larger ε hold with smaller δ, and every result could have come out without the record "
+    "as well."
+)
 CITATION = """@article{consul2021balance,
   title   = {Balance is key: Private median splits yield high-utility random trees},
   author  = {Consul, Shorya and Williamson, Sinead A.},
@@ -106,9 +120,7 @@ def promise(model: Any) -> Element:
                 "li",
                 "What is true of people in general may be learnt, and be applied to anyone, in the data or not.",
             ),
-            tag(
-                "li", "The domain (names, ranges, levels, classes) is taken to be public knowledge, and is shown here."
-            ),
+            tag("li", _DOMAIN_REMARKS[model.domain_.origin.kind == "learnt"]),
             tag(
                 "li",
                 "What was published besides, such as test accuracy on private rows or parameters chosen by looking at "
@@ -156,8 +168,8 @@ def _approximate_promise(ledger: Ledger) -> list[Element | None]:
     meaning = tag(
         "p",
         f"δ = {delta} is what the factor does not cover: of a set of results whose probability is about δ, or less, it "
-        "says nothing. So δ should be far below one over the number of people in the data. The noise here is normal: "
-        "larger ε hold with smaller δ, and every result could have come out without the record as well.",
+        "says nothing. So δ should be far below one over the number of people in the data."
+        + (_NORMAL_NOISE if not ledger.loss.delta else ""),
     )
     if epsilon > MAX_READABLE_EPSILON:
         return [factor, meaning]
@@ -190,6 +202,7 @@ def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
         elements.append(tag("p", text, class_="note"))
     reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
     elements += [tag("p", f"Composition: {reason}.", class_="note") for reason in reasons]
+    elements += [tag("p", remark, class_="note") for remark in ledger.remarks]
     elements += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
     elements += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
     elements += [tag("p", f"Charged to the budget of study {study}.", class_="note") for study in ledger.studies]
@@ -202,7 +215,7 @@ def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
 def _pure_table(ledger: Ledger) -> Element:
     """Return the charges of a ledger that has pure epsilons only, and their sum."""
     rows: list[Sequence[Child]] = [
-        [c.what, c.mechanism, c.bound, _number(c.epsilon), str(c.times), _number(c.total), _exact(c.total)]
+        [c.what, c.mechanism, c.bound, _number(c.measure.cost), str(c.times), _number(c.total), _exact(c.total)]
         for c in ledger.charges
     ]
     total = [tag("strong", text) for text in ("total", "", "", "", "", _number(ledger.total), _exact(ledger.total))]
@@ -232,7 +245,7 @@ def _budget_chart(ledger: Ledger, name: str, measure: type[Measure]) -> Element:
 
     Widths are percentages, so that it scales with the page.
     """
-    charges, symbol = [c for c in ledger.charges if type(c.measure) is measure], SYMBOLS[measure]
+    charges, symbol = [c for c in ledger.charges if SYMBOLS[type(c.measure)] == SYMBOLS[measure]], SYMBOLS[measure]
     total = sum((charge.total for charge in charges), Fraction(0))
     groups = list(dict.fromkeys(charge.kind for charge in charges))
     widths = [float(100 * charge.total / total) for charge in charges]
@@ -366,13 +379,14 @@ def _drawn_trees(model: Any) -> list[Tree]:
 def model_card(model: Any) -> Element:
     """Return the model card: what the model is, what was declared public, and what it is meant for."""
     domain, forest = model.domain_, model.forest_
-    declared = not isinstance(model.domain, str)
+    heading = _DOMAIN_HEADINGS[domain.origin.kind]
     depths = sorted(set(forest.depths.tolist()))
     facts = [
         ("predicts", feature_text(domain.target)),
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
         ("records", _records_text(forest)),
         ("features", str(domain.n_features)),
+        ("domain", str(domain.origin)),
         *_parameter_facts(model),
     ]
     if model.random_state is not None:
@@ -388,7 +402,7 @@ def model_card(model: Any) -> Element:
             "page says nothing about accuracy: measure it on data that may be looked at, and mind that groups with "
             "few records suffer most from noise.",
         ),
-        tag("h3", "What was declared public") if declared else tag("h3", "What was read from the data", class_="bad"),
+        tag("h3", heading, class_="bad") if domain.origin.objection else tag("h3", heading),
         table(["feature", "values"], rows),
         tag(
             "p",

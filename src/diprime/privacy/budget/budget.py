@@ -13,10 +13,10 @@ from diprime.privacy import spending
 from diprime.privacy.budget.log import Entry, Terms
 from diprime.privacy.budget.stores import FileStore, LogTransaction, LostStore, MemoryStore
 from diprime.privacy.measures import (
+    ApproximateDP,
     Epsilon,
     GaussianDP,
     PrivacyLoss,
-    PureEpsilon,
     exact_delta,
     exact_text,
     loss_text,
@@ -217,7 +217,14 @@ class Budget:
         """Return a context in which nobody else can spend the budget."""
         return self._store.transaction()
 
-    def charge(self, what: str, *, epsilon: float | Fraction = 0, mu_squared: float | Fraction = 0) -> None:
+    def charge(
+        self,
+        what: str,
+        *,
+        epsilon: float | Fraction = 0,
+        mu_squared: float | Fraction = 0,
+        delta: float | Fraction = 0,
+    ) -> None:
         """Charge something that is not released by this library, before it is released.
 
         Parameters
@@ -229,8 +236,10 @@ class Budget:
         mu_squared : float, default=0
             What it costs in Gaussian differential privacy: μ², which is the squared L2 sensitivity over the variance of
             the noise.
+        delta : float, default=0
+            The delta that belongs to `epsilon`, if it is not pure.
         """
-        loss = PureEpsilon(epsilon).loss(1) + GaussianDP(mu_squared).loss(1)
+        loss = ApproximateDP(epsilon, delta).loss(1) + GaussianDP(mu_squared).loss(1)
         with self.transaction() as transaction:
             transaction.charge(loss, what)
 
@@ -278,4 +287,5 @@ def _in_memory(study: str, process: int) -> Budget:
 
 
 def _loss_as_dict(loss: PrivacyLoss) -> dict[str, str]:
-    return {"epsilon": exact_text(loss.epsilon), "mu_squared": exact_text(loss.mu_squared)}
+    names = ("epsilon", "mu_squared", "delta")
+    return {name: exact_text(part) for name, part in zip(names, loss.parts, strict=True)}

@@ -132,7 +132,13 @@ class PrivacyFilter:
         return cls(epsilon, delta, tuple(accounts), is_decided=pure is not None)
 
     def after(self, loss: PrivacyLoss) -> PrivacyFilter | None:
-        """Return the state after a charge, or None if the budget does not cover it."""
+        """Return the state after a charge, or None if the budget does not cover it.
+
+        A charge with a delta of its own takes it from the budget's, of which nothing is left once accounts for Gaussian
+        charges are open.
+        """
+        if loss.delta and (self.is_decided or self.spent.delta + loss.delta > self.delta):
+            return None
         decides = bool(loss.mu_squared) and not self.is_decided
         before = self._accounts_for(loss) if decides else self.accounts
         accounts = tuple(account for account in (a.after(loss) for a in before) if account is not None)
@@ -151,20 +157,20 @@ class PrivacyFilter:
             return []
         mixed = self._mixed_limits(total)
         share = _GAUSSIAN_SHARE if mixed else Fraction(1)
-        gaussian = PrivacyLoss(total.epsilon, self._largest_mu_squared(total.epsilon, share))
+        gaussian = PrivacyLoss(total.epsilon, self._largest_mu_squared(total, share))
         return [Account(limit, self.spent) for limit in (gaussian, *mixed)]
 
     def _mixed_limits(self, total: PrivacyLoss) -> list[PrivacyLoss]:
         """Return limits of μ², in equal ratios from the total to the largest, and the pure limits that they allow."""
         share = (1 - _GAUSSIAN_SHARE) / _N_MIXED
-        least, most = total.mu_squared, self._largest_mu_squared(total.epsilon, share)
-        middle = _geometric_mean(least, most)
+        least, most = total.mu_squared, self._largest_mu_squared(total, share)
+        middle, delta = _geometric_mean(least, most), (self.delta - total.delta) * share
         between = [least, _geometric_mean(least, middle), middle, _geometric_mean(middle, most)]
-        limits = [PrivacyLoss(self.epsilon - epsilon_upper_bound(mu, self.delta * share), mu) for mu in between]
+        limits = [PrivacyLoss(self.epsilon - epsilon_upper_bound(mu, delta), mu) for mu in between]
         return [limit for limit in limits if limit.epsilon >= total.epsilon]
 
-    def _largest_mu_squared(self, pure: Epsilon, share: Fraction) -> Epsilon:
-        return gaussian_budget(self.epsilon - pure, self.delta * share)
+    def _largest_mu_squared(self, total: PrivacyLoss, share: Fraction) -> Epsilon:
+        return gaussian_budget(self.epsilon - total.epsilon, (self.delta - total.delta) * share)
 
     def largest_pure(self) -> Epsilon:
         """Return the largest pure charge that is known to be covered."""
@@ -173,7 +179,7 @@ class PrivacyFilter:
     def largest_gaussian(self) -> Epsilon:
         """Return the largest Gaussian charge, as μ², that is known to be covered."""
         if not self.is_decided:
-            return gaussian_budget(self.epsilon - self.spent.epsilon, self.delta)
+            return self._largest_mu_squared(self.spent, Fraction(1))
         return max(account.room.mu_squared for account in self.accounts)
 
     def largest_epsilon(self, delta: Fraction) -> Epsilon:

@@ -45,7 +45,7 @@ _TYPES_OF_TERMS: dict[str, type] = {
     "diprime_budget": int, "study": str, "created": str, "epsilon": str, "delta": str, "pure": str, "checksum": str,
 }  # fmt: skip
 _TYPES_OF_ENTRY: dict[str, type] = {
-    "entry": int, "time": str, "what": str, "epsilon": str, "mu_squared": str, "before": str, "checksum": str,
+    "entry": int, "time": str, "what": str, "epsilon": str, "mu_squared": str, "delta": str, "before": str, "checksum": str,
 }  # fmt: skip
 
 
@@ -120,6 +120,7 @@ class Entry:
                 "what": self.what,
                 "epsilon": exact_text(self.loss.epsilon),
                 "mu_squared": exact_text(self.loss.mu_squared),
+                "delta": exact_text(self.loss.delta),
                 "before": hashlib.sha256(before).hexdigest(),
             }
         )
@@ -189,14 +190,14 @@ class Log:
     def _following(self, entry: Entry) -> Log:
         """Return the log after an entry, which is not added to the entries."""
         loss = entry.loss
-        if not all(isinstance(cost, Fraction) or cost == math.inf for cost in (loss.epsilon, loss.mu_squared)):
+        if not all(isinstance(cost, Fraction) or cost == math.inf for cost in loss.parts):
             raise TypeError(f"What {entry.what} costs must be fractions, or the log could not be exact: {loss}.")
-        state = self.state.after(loss) if min(loss.epsilon, loss.mu_squared) >= 0 else None
+        state = self.state.after(loss) if min(loss.parts) >= 0 else None
         if state is None:
             raise BudgetError(self._refusal(loss, entry.what))
         if entry.number > MAX_ENTRIES:
             raise BudgetError(f"A budget has at most {MAX_ENTRIES:,} charges.")
-        costs = [cost for cost in (loss.epsilon, loss.mu_squared) if isinstance(cost, Fraction)]
+        costs = [cost for cost in loss.parts if isinstance(cost, Fraction)]
         denominator = math.lcm(self.denominator, *(cost.denominator for cost in costs))
         if denominator >= 10**_MAX_DIGITS:
             raise BudgetError("The charges have no common denominator of reasonable size; round epsilon.")
@@ -259,7 +260,8 @@ def _read_terms(line: bytes, where: str) -> Terms:
 def _read_entry(line: bytes, number: int, before: bytes, where: str) -> Entry:
     try:
         data = _read_object(line, _TYPES_OF_ENTRY, (), where)
-        loss = PrivacyLoss(_number(data, "epsilon", where), _number(data, "mu_squared", where))
+        delta = exact_delta(_number(data, "delta", where))
+        loss = PrivacyLoss(_number(data, "epsilon", where), _number(data, "mu_squared", where), delta)
         entry = Entry(data["entry"], data["time"], data["what"], loss)
         rewritten = entry.line(before)
     except (ValueError, RecursionError):

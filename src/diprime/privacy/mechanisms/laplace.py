@@ -21,9 +21,9 @@ DISCRETE_LAPLACE = "discrete Laplace"
 
 # The sampler truncates noise at 2^42. Released values are clamped to 2^41 and true values are below 2^38, so the result
 # is the same as without truncation. Clamping is post-processing.
-_SATURATED = 1 << 42
+SATURATED = 1 << 42
 _MAX_RELEASED = 1 << 41
-_MAX_WHOLES_PRODUCT = 1 << 62
+MAX_WHOLES_PRODUCT = 1 << 62
 _EPSILON_BITS = 20
 _MIN_EPSILON_BITS = 40
 
@@ -91,7 +91,7 @@ def discrete_laplace(
         return np.array(values)
     numerator, denominator = laplace_scale(Fraction(epsilon), sensitivity)
     noise = np.empty_like(values)
-    sampling.draw_laplace(streams, numerator, denominator, _MAX_WHOLES_PRODUCT // numerator, _SATURATED, noise)
+    sampling.draw_laplace(streams, numerator, denominator, MAX_WHOLES_PRODUCT // numerator, SATURATED, noise)
     return np.asarray(np.clip(values + noise, -_MAX_RELEASED, _MAX_RELEASED))
 
 

@@ -1,0 +1,377 @@
+"""Learning a domain privately: ranges by the exponential mechanism, levels by thresholded counts or hash buckets.
+
+docs/privacy.md has the proof. What is open in a domain is known before any row is read, and so is what each release
+costs; the plan adds up to epsilon and delta, or to nothing if nothing needs a release.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from diprime.domain.codes import BUCKETS
+from diprime.domain.encoding import match_columns
+from diprime.domain.features import Categorical, Feature, Numeric
+from diprime.domain.hashing import plain_value
+from diprime.domain.ranges import Intervals, parts, per_doubling, scales
+from diprime.domain.tables import Column, Table, read_table, read_target, row_blocks
+from diprime.domain.target_layout import Task
+from diprime.privacy import spending
+from diprime.privacy.charges import Charge, Receipt
+from diprime.privacy.ledger import Ledger
+from diprime.privacy.measures import ApproximateDP, Epsilon, PrivacyLoss, PureEpsilon, share_of
+from diprime.privacy.mechanisms.laplace import DISCRETE_LAPLACE, discrete_laplace
+from diprime.privacy.mechanisms.selection import Selection
+from diprime.privacy.mechanisms.threshold import THRESHOLDED_LAPLACE, frequent
+from diprime.privacy.randomness import RandomSource
+from diprime.privacy.spending import Spendable
+
+COUNT_SHARE = Fraction(1, 20)
+"""The share of the number of records, which ranges need to know roughly."""
+SCALE_SHARE = Fraction(9, 20)
+"""The share of the first of the two steps that choose a range."""
+TARGET_WEIGHT = 4
+"""How many times the part of a feature the range of a numeric target gets: all that is predicted depends on it."""
+NO_CLASS = "no class is frequent enough"
+WORDS_FOR_BUDGETS = "ranges and levels of a domain"
+
+_MAX_UNIT = 1 << 16
+_UNITS_PER_EPSILON = 1 << 12  # so that tables of weights are not too long
+_MAX_EPSILON = 1 << 12  # above it, penalties do not shrink further: they still decide between intervals of equal costs
+
+TARGET = None
+"""Stands for the target among the names of columns."""
+
+Batches = Callable[[], Iterable[tuple[Any, Any]]]
+"""Returns the records and their targets, in batches; it is called twice."""
+
+
+@dataclass(frozen=True)
+class LearningPlan:
+    """What the releases of learning a domain get.
+
+    Attributes
+    ----------
+    epsilon : Fraction or inf
+        The budget; 0 if there is nothing to release.
+    delta : Fraction
+        The budget of levels.
+    count : Charge or None
+        The number of records.
+    ranges : mapping of str to pairs of Charge
+        The scales and the ranges of open columns, of features and of the target (``"target"``).
+    levels : Charge or None
+        The levels of open columns, if they are counted.
+    """
+
+    epsilon: Epsilon
+    delta: Fraction
+    count: Charge | None
+    ranges: Mapping[str, tuple[Charge, Charge]]
+    levels: Charge | None
+
+    def __post_init__(self) -> None:
+        spent = sum((charge.total for charge in self.charges), Fraction(0))
+        if spent != self.epsilon:
+            raise AssertionError(f"The plan of the domain spends {spent}, and its budget is {self.epsilon}.")
+
+    @property
+    def charges(self) -> list[Charge]:
+        """All charges."""
+        of_ranges = [charge for pair in self.ranges.values() for charge in pair]
+        return [charge for charge in (self.count, *of_ranges, self.levels) if charge is not None]
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What all charges add up to."""
+        return sum((charge.loss for charge in self.charges), PrivacyLoss())
+
+    @classmethod
+    def make(cls, features: Mapping[str, Feature], target: Feature, epsilon: Epsilon, delta: Fraction) -> LearningPlan:
+        """Plan the releases for what is open, before any row is read."""
+        n_ranges = sum(isinstance(feature, Numeric) and feature.is_open for feature in features.values())
+        n_levels = len(_open_levels(features, target)) if delta else 0
+        if isinstance(target, Categorical) and target.is_open and not delta:
+            raise ValueError(
+                "The classes of the target are open, and without a delta they cannot be learnt; list them, "
+                "Categorical(['no', 'yes']), or give a delta."
+            )
+        weights = {"features": n_ranges, "target": TARGET_WEIGHT * (isinstance(target, Numeric) and target.is_open)}
+        total = sum(weights.values()) + n_levels
+        if not total:
+            return cls(Fraction(0), Fraction(0), None, {}, None)
+        count_share = COUNT_SHARE if any(weights.values()) else Fraction(0)
+        part = (1 - count_share) / total  # of one column
+        ranges = {
+            group: _range_charges(group, share_of(epsilon, part * weight), n_ranges if group == "features" else 1)
+            for group, weight in weights.items()
+            if weight
+        }
+        count = _count_charge(share_of(epsilon, count_share)) if count_share else None
+        levels = _levels_charge(share_of(epsilon, part), delta / n_levels, n_levels) if n_levels else None
+        return cls(epsilon, delta if n_levels else Fraction(0), count, ranges, levels)
+
+
+def _count_charge(epsilon: Epsilon) -> Charge:
+    return Charge(
+        "domain: number of records", DISCRETE_LAPLACE, "L1 sensitivity 1", PureEpsilon(epsilon), calibrated_to=1
+    )
+
+
+def _range_charges(group: str, epsilon: Epsilon, n_columns: int) -> tuple[Charge, Charge]:
+    """Return the charges of both steps, for columns that get epsilon together."""
+    what = "ranges of features" if group == "features" else "range of the target"
+    shares = {f"domain: scales of {what}": SCALE_SHARE, f"domain: {what}": 1 - SCALE_SHARE}
+    first, second = (
+        _selection_charge(kind, share_of(epsilon, share / n_columns), n_columns) for kind, share in shares.items()
+    )
+    return first, second
+
+
+def _selection_charge(kind: str, epsilon: Epsilon, n_columns: int) -> Charge:
+    unit = cost_unit(epsilon)
+    composition = "one record has one value in each column"
+    return Charge(
+        kind,
+        "exponential mechanism",
+        f"cost range {unit}",
+        PureEpsilon(epsilon),
+        n_columns,
+        composition,
+        calibrated_to=unit,
+    )
+
+
+def _levels_charge(epsilon: Epsilon, delta: Fraction, n_columns: int) -> Charge:
+    composition = "one record has one value in each column"
+    measure = ApproximateDP(epsilon, delta)
+    return Charge(
+        "domain: levels", THRESHOLDED_LAPLACE, "L1 sensitivity 1", measure, n_columns, composition, calibrated_to=1
+    )
+
+
+def cost_unit(epsilon: Epsilon) -> int:
+    """Return what a record outside of an interval costs, in integers: the finer, the more exact penalties are."""
+    return max(1, math.floor(min(epsilon * _UNITS_PER_EPSILON, Fraction(_MAX_UNIT))))
+
+
+def is_open(features: Mapping[str, Feature], target: Feature) -> bool:
+    """Return whether anything is left to learn."""
+    return target.is_open or any(feature.is_open for feature in features.values())
+
+
+def open_features(X: Any, known: Mapping[str, Feature]) -> dict[str, Feature]:
+    """Return a feature for each column of a table: what is known of it, or an open one of the kind of its dtype."""
+    table = read_table(X)
+    if table.names is None and len(known) == table.n_columns:
+        return dict(known)  # by position, as everywhere
+    names = table.names or [f"x{j}" for j in range(table.n_columns)]
+    unknown = [name for name in known if name not in names]
+    if unknown:
+        raise ValueError(f"X has no column {unknown[0]!r}; give features for columns of X only.")
+    return {name: known.get(name) or _open_feature(table.column(j)) for j, name in enumerate(names)}
+
+
+def open_target(y: Any, task: Task | None) -> Feature:
+    """Return an open target of a task, or of the kind of its dtype."""
+    column = read_target(y)
+    if task not in (None, "classification", "regression"):
+        raise ValueError(f"task is {task!r}; use 'classification' or 'regression'.")
+    if column.boolean and task != "regression":
+        return Categorical([False, True])
+    if task is None and column.kind == "number" and not column.dtype.lower().startswith("float"):
+        raise ValueError("y holds whole numbers, which may be classes or a quantity; give task or target.")
+    is_number = task == "regression" if task is not None else column.kind == "number"
+    return Numeric() if is_number else Categorical()
+
+
+def _open_feature(column: Column) -> Feature:
+    """Return an open feature by the dtype of a column, which is public; its values are not looked at."""
+    if column.boolean:
+        return Categorical([False, True])
+    return Numeric() if column.kind == "number" else Categorical()
+
+
+def learn(
+    features: Mapping[str, Feature],
+    target: Feature,
+    batches: Batches,
+    plan: LearningPlan,
+    source: RandomSource,
+    budgets: Sequence[Spendable] = (),
+) -> tuple[dict[str, Feature], Feature, Ledger]:
+    """Learn what is open in features and a target, and return them with the ledger of what that cost."""
+    ledger = Ledger(plan.epsilon, delta=plan.delta)
+    if source.seeded:
+        ledger.waive("random_state was set, so whoever knows it can take the noise off the domain.")
+    spending.refuse_waived(ledger.waivers, WORDS_FOR_BUDGETS, budgets)
+    ledger.studies = spending.charge(plan.loss, WORDS_FOR_BUDGETS, budgets)
+    learnt = _with_target(features, target)
+    of_columns = _Columns(list(features), batches)
+    bounds = _learn_ranges(learnt, of_columns, plan, ledger, source)
+    levels = _learn_levels(learnt, of_columns, plan, ledger, source)
+    for name, (low, high) in bounds.items():
+        open_feature = learnt[name]
+        assert isinstance(open_feature, Numeric)
+        learnt[name] = replace(open_feature, low=low, high=high)
+    for name, values in levels.items():
+        learnt[name] = Categorical(values)
+    new_target = learnt.pop(TARGET)
+    # Without a delta, and where no value is frequent, a public hash function makes codes of values.
+    closed = {
+        str(name): Categorical(buckets=BUCKETS) if feature.is_open else feature for name, feature in learnt.items()
+    }
+    return closed, Categorical([NO_CLASS]) if new_target.is_open else new_target, ledger
+
+
+class _Columns:
+    """The columns of all batches, by name; the target's name is `TARGET`."""
+
+    def __init__(self, names: list[str], batches: Batches) -> None:
+        self._names = names
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[tuple[Table, Callable[[str | None], Column]]]:
+        for X, y in self._batches():
+            table, target = read_table(X), read_target(y)
+            if table.n_rows != target.n_rows:
+                sizes = [table.n_rows, target.n_rows]
+                raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
+            column = match_columns(self._names, table)
+            positions = {name: j for j, name in enumerate(self._names)}
+            yield table, lambda name, c=column, t=target, p=positions: t if name is TARGET else c(p[name])  # type: ignore[misc]
+
+
+def _learn_ranges(
+    features: Mapping[str | None, Feature],
+    columns: _Columns,
+    plan: LearningPlan,
+    ledger: Ledger,
+    source: RandomSource,
+) -> dict[str | None, tuple[float, float]]:
+    names = [name for name, feature in features.items() if isinstance(feature, Numeric) and feature.is_open]
+    if not names:
+        return {}
+    groups = {group: [name for name in names if (name is TARGET) is (group == "target")] for group in plan.ranges}
+    assert plan.count is not None
+    first = scales(1.0)
+    n_rows, whole, tallies = _tally_first(columns, names, first)
+    n_records = int(discrete_laplace(np.array([[n_rows]]), ledger.pay(plan.count), 1, source.streams(1))[0, 0])
+    chosen: dict[str | None, tuple[float, float]] = {}
+    for group, members in groups.items():
+        charge = plan.ranges[group][0]
+        family = scales(per_doubling(n_records, float(charge.epsilon)))
+        chosen |= _choose({name: (family, tallies[name]) for name in members}, ledger.pay(charge), source)
+    families = {name: parts(*bounds) for name, bounds in chosen.items()}
+    tallies = _tally(columns, families)
+    for group, members in groups.items():
+        charge = plan.ranges[group][1]
+        chosen |= _choose({name: (families[name], tallies[name]) for name in members}, ledger.pay(charge), source)
+    return {name: _whole(*bounds) if name in whole else bounds for name, bounds in chosen.items()}
+
+
+def _tally_first(
+    columns: _Columns, names: list[str | None], family: Intervals
+) -> tuple[int, set[str | None], dict[str | None, Any]]:
+    """Return the number of rows, the columns whose dtype is of whole numbers, and the counts of the first step."""
+    n_rows, whole = 0, set(names)
+    tallies: dict[str | None, Any] = dict.fromkeys(names, 0)
+    for table, column in columns:
+        n_rows += table.n_rows
+        for name in names:
+            part = _numeric(column(name), name)
+            whole -= set() if part.dtype.lower().startswith(("int", "uint")) else {name}
+            tallies[name] = tallies[name] + family.tally(part)
+    return n_rows, whole, {name: _counts(tally, family) for name, tally in tallies.items()}
+
+
+def _tally(columns: _Columns, families: Mapping[str | None, Intervals]) -> dict[str | None, Any]:
+    tallies: dict[str | None, Any] = dict.fromkeys(families, 0)
+    for _, column in columns:
+        for name, family in families.items():
+            tallies[name] = tallies[name] + family.tally(column(name))
+    return {name: _counts(tally, families[name]) for name, tally in tallies.items()}
+
+
+def _counts(tally: Any, family: Intervals) -> Any:
+    """Return a tally; without any batch, it is one of zeros."""
+    return np.zeros(2 * len(family.edges) + 1, dtype=np.int64) if isinstance(tally, int) else tally
+
+
+def _numeric(column: Column, name: str | None) -> Column:
+    column.check_numeric("y" if name is TARGET else f"Feature {name!r}")
+    return column
+
+
+def _choose(
+    candidates: Mapping[str | None, tuple[Intervals, Any]], receipt: Receipt, source: RandomSource
+) -> dict[str | None, tuple[float, float]]:
+    """Choose one interval for each column: a record outside costs a unit, so all costs change by 0 or by one unit."""
+    epsilon = receipt.charge.epsilon
+    unit, n = cost_unit(epsilon), len(candidates)
+    size = max(len(family) for family, _ in candidates.values())
+    selection = Selection(receipt, source.streams(n), cost_range=unit, n_candidates=size, times=n)
+    per_nat = unit / float(min(epsilon, Fraction(_MAX_EPSILON)))
+    chosen = {}
+    for i, (name, (family, tally)) in enumerate(candidates.items()):
+        costs = unit * family.outside(tally) + np.rint(per_nat * family.penalties).astype(np.int64)
+        pick = selection.pick(np.array([i]), np.ascontiguousarray(costs[None, :]))
+        chosen[name] = family.bounds(int(pick[0]))
+    return chosen
+
+
+def _whole(low: float, high: float) -> tuple[float, float]:
+    return float(math.floor(low)), float(math.ceil(high))
+
+
+def _open_levels(features: Mapping[str, Feature], target: Feature) -> list[str | None]:
+    every = _with_target(features, target)
+    return [name for name, feature in every.items() if isinstance(feature, Categorical) and feature.is_open]
+
+
+def _with_target(features: Mapping[str, Feature], target: Feature) -> dict[str | None, Feature]:
+    every: dict[str | None, Feature] = {}
+    every.update(features)
+    every[TARGET] = target
+    return every
+
+
+def _learn_levels(
+    features: Mapping[str | None, Feature],
+    columns: _Columns,
+    plan: LearningPlan,
+    ledger: Ledger,
+    source: RandomSource,
+) -> dict[str | None, list[Any]]:
+    """Return the frequent values of open columns; columns without any are left out."""
+    if plan.levels is None:
+        return {}
+    names = [name for name, feature in features.items() if isinstance(feature, Categorical) and feature.is_open]
+    counts: dict[str | None, dict[Any, int]] = {name: {} for name in names}
+    for _, column in columns:
+        for name in names:
+            _count_values(column(name), counts[name])
+    receipt = ledger.pay(plan.levels)
+    levels: dict[str | None, list[Any]] = {}
+    for name, of_column in counts.items():
+        released = frequent(np.array(list(of_column.values()), dtype=np.int64), receipt, source.streams(1))
+        values = [value for value, kept in zip(of_column, released.tolist(), strict=True) if kept]
+        if values:
+            levels[name] = sorted(values, key=lambda value: (isinstance(value, str), value))
+    return levels
+
+
+def _count_values(column: Column, counts: dict[Any, int]) -> None:
+    for start, stop in row_blocks(0, column.n_rows):
+        for value in column.values(start, stop):
+            try:
+                plain = plain_value(value)
+            except Exception:  # noqa: BLE001 -- methods of a private value may raise anything
+                continue
+            if plain is not None:
+                counts[plain] = counts.get(plain, 0) + 1

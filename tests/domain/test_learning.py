@@ -1,0 +1,234 @@
+"""Domains learnt privately: what they cost, what they find, and that nothing depends on a single record."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from diprime import Categorical, DiPriMeRegressor, Domain, Numeric, PrivacyWarning
+from diprime.domain import learning
+from diprime.domain.codes import BUCKETS
+from diprime.domain.learning import LearningPlan, cost_unit
+from diprime.domain.ranges import scales
+from diprime.privacy.measures import ApproximateDP
+from diprime.privacy.mechanisms.selection import Selection, exponential_pmf
+from tests.exact_exp import exp_bounds
+
+RNG = np.random.default_rng(0)
+N = 20_000
+FRAME = pd.DataFrame(
+    {
+        "age": RNG.integers(18, 90, N),
+        "pressure": RNG.normal(1013, 5, N),
+        "tiny": RNG.uniform(0, 1e-9, N),
+        "debt": -RNG.lognormal(8, 1, N),
+        "city": RNG.choice(["Graz", "Linz", "Wien"], N),
+        "flag": RNG.random(N) < 0.3,
+    }
+)
+CLASSES = np.where(RNG.random(N) < 0.4, "no", "yes")
+
+
+# What is found -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranges_cover_nearly_all_values_and_little_else(seed):
+    domain = Domain.learn(FRAME, CLASSES, 2.0, target=Categorical(["no", "yes"]), random_state=seed)
+    for name in ("age", "pressure", "tiny", "debt"):
+        feature, values = domain.features[name], FRAME[name]
+        assert ((values < feature.low) | (values > feature.high)).mean() < 0.02, name
+        spread = values.quantile(0.999) - values.quantile(0.001)
+        assert feature.high - feature.low < 16 * spread, name
+    assert domain.features["age"].low == int(domain.features["age"].low)
+    assert domain.features["city"] == Categorical(buckets=BUCKETS)
+    assert domain.features["flag"] == Categorical([False, True])
+
+
+def test_without_noise_the_range_is_the_least_that_covers_all():
+    domain = Domain.learn(FRAME[["age", "pressure"]], FRAME["tiny"], math.inf)
+    for feature, values in zip(
+        [*domain.features.values(), domain.target], map(FRAME.get, ["age", "pressure", "tiny"]), strict=True
+    ):
+        assert feature.low <= values.min()
+        assert feature.high >= values.max()
+    assert domain.features["age"] == Numeric(18, 89)
+    assert not domain.origin.ledger.is_private
+
+
+def test_frequent_levels_and_classes_are_found_and_rare_ones_are_not():
+    frame = FRAME[["city"]].copy()
+    frame.loc[7, "city"] = "a village of one"
+    domain = Domain.learn(frame, CLASSES, 1.0, delta=1e-6)
+    assert domain.features["city"] == Categorical(["Graz", "Linz", "Wien"])
+    assert domain.target == Categorical(["no", "yes"])
+    assert domain.origin.ledger.total_delta == Fraction(1, 10**6)
+
+
+def test_levels_that_are_numbers_are_found_in_order():
+    domain = Domain.learn(np.zeros((500, 1)), [3, 1.0, "b", "a", 2.5] * 100, 5.0, delta=1e-3, task="classification")
+    assert domain.target.levels == (1, 2.5, 3, "a", "b")
+
+
+def test_an_outlier_does_not_stretch_the_range():
+    values = np.append(RNG.normal(0, 1, 5000), [1e300, -1e12, math.inf])
+    feature = Domain.learn(values[:, None], values, 2.0, target=Numeric(0, 1), random_state=0).features["x0"]
+    assert -20 < feature.low < -2 < 2 < feature.high < 20
+
+
+# What is open, and what it costs -------------------------------------------------------------------------------------
+
+
+def test_declared_features_cost_nothing_and_stay_as_they_are():
+    known = {"age": Numeric(0, 120), "pressure": Numeric(edges=[1000, 1020])}
+    domain = Domain.learn(FRAME[["age", "pressure", "tiny"]], CLASSES, 0.5, features=known, target=Categorical(["no"]))
+    assert {name: domain.features[name] for name in known} == known
+    kinds = {charge.kind: charge.times for charge in domain.origin.ledger.charges}
+    assert kinds["domain: ranges of features"] == 1
+    assert domain.origin.ledger.total == Fraction(1, 2)
+
+
+def test_what_needs_no_release_costs_nothing():
+    domain = Domain.learn(FRAME[["city", "flag"]], CLASSES, 0.5, target=Categorical(["no", "yes"]))
+    assert domain.origin.ledger.total == 0
+    assert domain.origin.ledger.charges == []
+    assert domain.origin.ledger.is_private
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1, 3), Fraction(7), math.inf])
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10**6)])
+def test_every_plan_adds_up(epsilon, delta):
+    features = {"a": Numeric(), "b": Numeric(scale="log"), "c": Categorical(), "d": Numeric(0, 1), "e": Categorical()}
+    for target in (Numeric(), Numeric(0, 1), Categorical(["x"])):
+        plan = LearningPlan.make(features, target, epsilon, delta)
+        assert sum(charge.total for charge in plan.charges) == epsilon
+        levels = [charge for charge in plan.charges if isinstance(charge.measure, ApproximateDP)]
+        assert sum(charge.loss.delta for charge in levels) == delta
+
+
+def test_an_open_log_scale_stays_one():
+    domain = Domain.learn(FRAME[["debt"]], FRAME["tiny"], 2.0, features={"debt": Numeric(scale="log")})
+    assert domain.features["debt"].scale == "log"
+
+
+def test_a_seed_is_a_waiver():
+    domain = Domain.learn(FRAME[["age"]], FRAME["tiny"], 1.0, random_state=3)
+    again = Domain.learn(FRAME[["age"]], FRAME["tiny"], 1.0, random_state=3)
+    assert domain == again
+    assert not domain.origin.ledger.is_private
+    assert "random_state was set" in domain.origin.ledger.waivers[0]
+
+
+def test_open_domains_are_not_encoded_with():
+    domain = Domain({"a": Numeric(), "b": Categorical()}, Numeric(0, 1))
+    assert domain.is_open
+    assert domain.open_features == ("a", "b")
+    assert Domain.from_toml(domain.to_toml()) == domain
+    for use in (lambda: domain.encode([[1, 2]]), lambda: domain.encode_target([1]), lambda: domain.layout):
+        with pytest.raises(ValueError, match="The domain is open: feature 'a' has no range or levels; give them"):
+            use()
+    with pytest.raises(ValueError, match="The domain is open: the target has"):
+        Domain({"a": Numeric(0, 1)}, Numeric()).encode([[1]])
+
+
+@pytest.mark.parametrize(
+    ("y", "arguments", "words"),
+    [
+        (CLASSES, {}, "without a delta they cannot be learnt"),
+        (FRAME["age"], {}, "which may be classes or a quantity; give task"),
+        (CLASSES, {"task": "ranking"}, "use 'classification' or 'regression'"),
+        (CLASSES, {"features": {"height": Numeric()}, "target": Categorical(["no"])}, "X has no column 'height'"),
+        (CLASSES[:7], {"target": Categorical(["no"])}, "inconsistent numbers of samples"),
+    ],
+)
+def test_mistakes_are_explained(y, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        Domain.learn(FRAME[["age"]], y, 1.0, **arguments)
+
+
+def test_kinds_follow_from_dtypes():
+    y = pl.Series([True, False])
+    frame = pl.DataFrame({"a": [1, 2], "b": [0.5, None], "c": ["x", None], "d": [True, None]})
+    domain = Domain.learn(frame, y, 1.0)
+    assert [type(feature) for feature in domain.features.values()] == [Numeric, Numeric, Categorical, Categorical]
+    assert domain.target == Categorical([False, True])
+    with pytest.raises(TypeError, match="expected; convert it to numbers"):
+        Domain.learn(frame[["c"]], y, 1.0, features={"c": Numeric()})
+
+
+# No record decides about an error, and none is told apart ------------------------------------------------------------
+
+
+HOSTILE = [
+    [None, None, None],
+    [math.nan] * 3,
+    [math.inf, -math.inf, math.nan],
+    [1e308, -1e308, 5e-324],
+    [7.0, 7.0, 7.0],
+    [],
+]
+
+
+@pytest.mark.parametrize("values", HOSTILE, ids=str)
+@pytest.mark.parametrize("epsilon", [0.01, 5.0, math.inf])
+def test_no_values_are_an_error(values, epsilon):
+    table = np.array(values, dtype=np.float64)[:, None]
+    domain = Domain.learn(table, np.array(values, dtype=np.float64), epsilon, delta=1e-6)
+    assert domain.features["x0"].low < domain.features["x0"].high
+    domain.encode(table)
+    objects = np.array([object() for _ in values] + ["\ud800"], dtype=object)
+    assert not Domain.learn(objects[:, None], objects, epsilon, delta=1e-6).is_open
+
+
+def costs_of(X, y, picks, monkeypatch):
+    """Learn a domain with given picks, and return the costs of every selection."""
+    seen, replayed = [], iter(picks)
+
+    def pick(self, sets, costs, mirrored=None):
+        seen.append((costs[0].copy(), self.table))
+        return np.array([next(replayed)])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Selection, "pick", pick)
+        patch.setattr(
+            learning,
+            "discrete_laplace",
+            lambda values, receipt, *_: (receipt.use("discrete Laplace"), np.array([[90]]))[1],
+        )
+        Domain.learn(X, y, Fraction(3), random_state=0)
+    return seen
+
+
+def test_transcripts_of_neighbours_are_as_likely_as_the_charges_say(monkeypatch):
+    """Whatever was picked, each pick is as likely for a neighbour as its charge says, all costs looked at exactly."""
+    rng = np.random.default_rng(5)
+    n_scales, n_parts = len(scales(1.0)), 256 * 257 // 2
+    for record in ([0.3, -7.0], [math.nan, 1e300], [0.0, 64.0]):
+        X, y = rng.normal(0, 3, (40, 2)), rng.uniform(0, 50, 40)
+        picks = [*rng.integers(0, n_scales, 3).tolist(), *rng.integers(0, n_parts, 3).tolist()]
+        with_record = np.vstack([X, [record]]), np.append(y, 20.0)
+        first = costs_of(X, y, picks, monkeypatch)
+        second = costs_of(*with_record, picks, monkeypatch)
+        plan = LearningPlan.make({"a": Numeric(), "b": Numeric()}, Numeric(), Fraction(3), Fraction(0))
+        charges = [plan.ranges["features"][0]] * 2 + [plan.ranges["target"][0]]
+        charges += [plan.ranges["features"][1]] * 2 + [plan.ranges["target"][1]]
+        assert len(first) == len(second) == len(charges) == 6
+        for (before, table), (after, _), charge, pick in zip(first, second, charges, picks, strict=True):
+            p, q = (exponential_pmf(costs.tolist(), table)[pick] for costs in (before, after))
+            assert max(p / q, q / p) <= exp_bounds(charge.epsilon)[0]
+
+
+def test_the_unit_of_costs_keeps_tables_of_weights_short():
+    assert cost_unit(Fraction(1, 4)) == 1024
+    assert cost_unit(math.inf) == 1 << 16
+    assert cost_unit(Fraction(1, 10**9)) == 1
+
+
+def test_estimators_warn_where_the_domain_was_learnt_with_a_seed():
+    domain = Domain.learn(FRAME[["age"]], FRAME["tiny"], 1.0, random_state=3)
+    with pytest.warns(PrivacyWarning, match="take the noise off the domain"):
+        model = DiPriMeRegressor(1.0, domain).fit(FRAME[["age"]], FRAME["tiny"])
+    assert not model.privacy_.is_private
