@@ -239,7 +239,7 @@ class Budget:
         delta : float, default=0
             The delta that belongs to `epsilon`, if it is not pure.
         """
-        loss = ApproximateDP(epsilon, delta).loss(1) + GaussianDP(mu_squared).loss(1)
+        loss = ApproximateDP(epsilon, exact_delta(delta)).loss(1) + GaussianDP(mu_squared).loss(1)
         with self.transaction() as transaction:
             transaction.charge(loss, what)
 

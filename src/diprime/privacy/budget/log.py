@@ -45,7 +45,8 @@ _TYPES_OF_TERMS: dict[str, type] = {
     "diprime_budget": int, "study": str, "created": str, "epsilon": str, "delta": str, "pure": str, "checksum": str,
 }  # fmt: skip
 _TYPES_OF_ENTRY: dict[str, type] = {
-    "entry": int, "time": str, "what": str, "epsilon": str, "mu_squared": str, "delta": str, "before": str, "checksum": str,
+    "entry": int, "time": str, "what": str, "epsilon": str, "mu_squared": str, "delta": str, "before": str,
+    "checksum": str,
 }  # fmt: skip
 
 
