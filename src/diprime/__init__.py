@@ -12,6 +12,7 @@ from diprime.model.files import ModelFileError
 from diprime.model.forest import Forest
 from diprime.privacy.charges import Charge
 from diprime.privacy.ledger import Ledger, PrivacyWarning
+from diprime.scoring import PrivateScore, private_score, private_score_batches
 
 __all__ = [
     "AdditiveForest",
@@ -28,7 +29,10 @@ __all__ = [
     "ModelFileError",
     "Numeric",
     "PrivacyWarning",
+    "PrivateScore",
     "__version__",
     "load",
     "merge",
+    "private_score",
+    "private_score_batches",
 ]
