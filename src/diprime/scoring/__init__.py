@@ -7,10 +7,10 @@
 * ``intervals``: confidence intervals of ratios of such sums;
 * ``classes`` and ``numbers``: the tables and the scores of classifiers and of regressors;
 * ``score``: the result, as text and as JSON;
-* ``private_score``: the functions that users call.
+* ``scorers``: the functions that users call.
 """
 
-from diprime.scoring.private_score import private_score, private_score_batches
 from diprime.scoring.score import PrivateScore
+from diprime.scoring.scorers import private_score, private_score_batches
 
 __all__ = ["PrivateScore", "private_score", "private_score_batches"]

@@ -37,16 +37,19 @@ class Reference:
         Whether the model can give no other scores.
     is_log_odds : bool
         Whether they are log-odds.
+    limits : pair of float
+        Bounds of all scores that the model can give.
     """
 
     scores: Floats
     weights: Floats
     is_complete: bool
     is_log_odds: bool = False
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     def where(self, kept: npt.NDArray[np.bool_]) -> Reference:
         """Return some of the scores."""
-        return Reference(self.scores[kept], self.weights[kept], self.is_complete, self.is_log_odds)
+        return Reference(self.scores[kept], self.weights[kept], self.is_complete, self.is_log_odds, self.limits)
 
     def probabilities(self, scores: Floats) -> Floats:
         """Return the probabilities that scores stand for."""
@@ -92,7 +95,7 @@ def number_of_bins(n_records: float, epsilon: Epsilon) -> int:
     if epsilon == math.inf:
         return MAX_BINS
     wanted = BINS_FACTOR * (2 * max(n_records, 0.0) * float(epsilon)) ** (2 / 3)
-    return round(min(max(wanted, MIN_BINS), MAX_BINS))
+    return int(min(max(wanted, MIN_BINS), MAX_BINS))
 
 
 def make_bins(reference: Reference, n_bins: int, lowest: float = 0.0, highest: float = 1.0) -> Bins:
@@ -100,7 +103,7 @@ def make_bins(reference: Reference, n_bins: int, lowest: float = 0.0, highest: f
     if not len(reference.scores):
         return Bins(np.zeros(0), *(np.array([p]) for p in (lowest, (lowest + highest) / 2, highest)))
     values, index = np.unique(reference.scores, return_inverse=True)
-    weights = np.bincount(index, np.maximum(reference.weights, 0.0))
+    weights = np.bincount(index, np.maximum(reference.weights, 0.0)).astype(np.float64)
     probabilities = reference.probabilities(values)
     last = _last_of_bins(weights, n_bins)
     first = np.concatenate([[0], last[:-1] + 1])
@@ -110,6 +113,9 @@ def make_bins(reference: Reference, n_bins: int, lowest: float = 0.0, highest: f
     if reference.is_complete:
         return Bins(edges, probabilities[first], middle, probabilities[last])
     borders = np.clip(reference.probabilities(edges), lowest, highest)
+    rounding = 1e-9  # of sums over the trees
+    ends = reference.probabilities(np.array(reference.limits)) + np.array([-rounding, rounding])
+    lowest, highest = np.clip(ends, lowest, highest)
     low, high = np.concatenate([[lowest], borders]), np.concatenate([borders, [highest]])
     return Bins(edges, low, np.clip(middle, low, high), high)
 

@@ -1,8 +1,8 @@
 """The scores of classifiers, from noisy tables of counts.
 
-Two classes: each record is in one cell of a confusion matrix, and in one cell of a table by class and bin of its score. More
-classes: the second table holds, for each record, the bin of the score of its own class, and a third one the bins of the
-scores of all other classes.
+Two classes: each record is in one cell of a confusion matrix, and in one cell of a table by class and bin of its score.
+More classes: the second table holds, for each record, the bin of the score of its own class, and a third one the bins
+of the scores of all other classes.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def confusion_counts(records: Records, n_classes: int) -> Integers:
 
 
 def bins_of_two(decisions: Integers, references: Sequence[Reference], n_bins: int) -> tuple[Bins, int]:
-    """Return bins of the score of the second class, and how many of them are of records predicted to be of the first."""
+    """Return bins of the score of the second class, and how many are of records predicted to be of the first."""
     (reference,) = references
     weights = np.maximum(reference.weights, 0.0)
     share = float(weights[decisions == 1].sum() / max(weights.sum(), 1e-300))
@@ -313,7 +313,7 @@ def _balanced_accuracy(tables: _Tables, n_classes: int, confidence: float) -> Es
 
 
 def _probabilities_by_loss(bins: Bins) -> list[tuple[Floats, Floats]]:
-    """Return probabilities with the smallest, a typical and the largest loss, for records of other classes and of it."""
+    """Return probabilities with the smallest, a typical and the largest loss, of other classes and of the class."""
     return [(bins.low, bins.high), (bins.middle, bins.middle), (bins.high, bins.low)]
 
 

@@ -182,7 +182,7 @@ def fieller(
         return Estimate(theta, low, high)
     middle = a * b - squared * both.ab
     root = math.sqrt(max(middle * middle - leading * (a * a - squared * both.aa), 0.0))
-    # Where noise has put the estimate out of bounds, the interval moves with it: what is left of it would be too narrow.
+    # Where noise has put the estimate out of bounds, the interval moves with it: what is left would be too narrow.
     shift = theta - a / b
     left, right = (middle - root) / leading + shift, (middle + root) / leading + shift
     return Estimate(theta, max(min(left, theta), low), min(max(right, theta), high))

@@ -49,58 +49,68 @@ def plan_of_numbers(epsilon: Epsilon) -> list[Charge]:
     ]
 
 
-def score_numbers(
-    records: Records, bounds: tuple[float, float], centre: float, tables: Tables, confidence: float
-) -> NumberScores:
-    """Release the tables of a score, and estimate all scores from them.
+@dataclass(frozen=True)
+class NumberFacts:
+    """What is public about the targets and the predictions of a regressor.
 
-    Parameters
+    Attributes
     ----------
-    records : Records
-        The records.
-    bounds : pair of float
+    low, high : float
         The range of the target.
+    predicted : pair of float
+        Bounds of all predictions.
     centre : float
-        About what the mean of the targets should be, from the model.
-    tables : Tables
-        What releases.
-    confidence : float
-        The probability with which each interval covers the true score.
+        About what the mean of the targets should be.
     """
-    low, high = bounds
-    knots = make_knots(tables.epsilon_of_next())
-    predicted = in_units(records.scores[:, 0], low, high)
-    middle = int(in_units(np.array([centre]), low, high)[0])
-    errors, noise = tables.release(weigh(np.abs(records.targets - predicted), knots), WEIGHT)
+
+    low: float
+    high: float
+    predicted: tuple[float, float]
+    centre: float
+
+    def units(self, values: Floats) -> Integers:
+        """Return numbers as a target is encoded, each by itself."""
+        units = np.rint((values - self.low) / (self.high - self.low) * TARGET_UNITS)
+        return np.clip(units, 0, TARGET_UNITS).astype(np.int64)
+
+    @property
+    def largest_error(self) -> int:
+        """The largest error that there can be, in units."""
+        lowest, highest = self.units(np.array(self.predicted)).tolist()
+        return int(min(max(highest, TARGET_UNITS - lowest) + 1, TARGET_UNITS))  # one more, for rounding
+
+
+def score_numbers(records: Records, facts: NumberFacts, tables: Tables, confidence: float) -> NumberScores:
+    """Release the tables of a score, and estimate all scores from them."""
+    epsilon = tables.epsilon_of_next()
+    knots = make_knots(facts.largest_error, epsilon)
+    middle = int(facts.units(np.array([facts.centre]))[0])
+    below, above = make_knots(middle, epsilon), make_knots(TARGET_UNITS - middle, epsilon)
+    errors, noise = tables.release(weigh(np.abs(records.targets - facts.units(records.scores[:, 0])), knots), WEIGHT)
     error_cells = Cells.of_counts(errors, noise)
-    targets, noise = tables.release(weigh_signed(records.targets - middle, knots), WEIGHT)
+    targets, noise = tables.release(weigh_signed(records.targets - middle, below, above), WEIGHT)
     target_cells = Cells.of_counts(targets, noise)
-    unit = (high - low) / TARGET_UNITS
+    unit = (facts.high - facts.low) / TARGET_UNITS
     return NumberScores(
         total(error_cells, confidence),
         _scaled(_mean_square(error_cells, knots, confidence), unit * unit),
         _scaled(_mean_magnitude(error_cells, knots, confidence), unit),
-        _r2(error_cells, target_cells, knots, confidence),
+        _r2((error_cells, knots), (target_cells, below, above), confidence),
     )
 
 
-def in_units(values: Floats, low: float, high: float) -> Integers:
-    """Return numbers as a target is encoded, each by itself."""
-    units = np.rint((values - low) / (high - low) * TARGET_UNITS)
-    return np.clip(units, 0, TARGET_UNITS).astype(np.int64)
-
-
-def make_knots(epsilon: Epsilon) -> Integers:
-    """Return the knots: all units without noise, else a geometric series of them."""
+def make_knots(largest: int, epsilon: Epsilon) -> Integers:
+    """Return knots from 0 to the largest magnitude: all integers without noise, else a geometric series of them."""
+    largest = max(largest, 1)
     if epsilon == math.inf:
-        return np.arange(TARGET_UNITS + 1)
-    n_octaves = round(math.log2(TARGET_UNITS))
-    steps = np.arange(n_octaves * KNOTS_PER_OCTAVE + 1) / KNOTS_PER_OCTAVE
-    return np.unique(np.concatenate([[0], np.rint(2.0**steps)])).astype(np.int64)
+        return np.arange(largest + 1)
+    steps = np.arange(math.ceil(math.log2(largest) * KNOTS_PER_OCTAVE) + 1) / KNOTS_PER_OCTAVE
+    return np.unique(np.concatenate([[0, 1], np.rint(largest / 2.0**steps)])).astype(np.int64)
 
 
 def weigh(magnitudes: Integers, knots: Integers) -> Integers:
     """Return the weight of each knot. A record adds non-negative integers that sum to `WEIGHT`."""
+    magnitudes = np.minimum(magnitudes, knots[-1])
     left = np.minimum(np.searchsorted(knots, magnitudes, side="right") - 1, len(knots) - 2)
     a, b = knots[left] ** 2, knots[left + 1] ** 2
     upper = (2 * WEIGHT * (magnitudes**2 - a) + (b - a)) // (2 * (b - a))  # rounded
@@ -110,10 +120,10 @@ def weigh(magnitudes: Integers, knots: Integers) -> Integers:
     return table
 
 
-def weigh_signed(differences: Integers, knots: Integers) -> Integers:
-    """Return the weight of each knot, of negative differences and then of the others, one after the other."""
+def weigh_signed(differences: Integers, below: Integers, above: Integers) -> Integers:
+    """Return the weight of each knot, those of negative differences first, one table after the other."""
     is_negative = differences < 0
-    return np.concatenate([weigh(np.abs(differences[part]), knots) for part in (is_negative, ~is_negative)])
+    return np.concatenate([weigh(-differences[is_negative], below), weigh(differences[~is_negative], above)])
 
 
 # -- estimates ---------------------------------------------------------------------------------------------------------
@@ -131,11 +141,11 @@ def _mean_square(cells: Cells, knots: Integers, confidence: float) -> Estimate:
 def unseen_magnitude(knots: Integers) -> Floats:
     """Return by how much a record next to a knot may be larger than its weights say: their squares are exact.
 
-    Between knots a < b, e exceeds the mean of the knots by (e - a)(b - e)/(a + b), which is at most (b - a)²/(4(a + b)).
+    Between knots a < b, e exceeds the mean of the knots by (e - a)(b - e)/(a + b), at most (b - a)²/(4(a + b)).
     """
     gaps = np.diff(knots) ** 2 / (4 * (knots[1:] + knots[:-1]))
     gaps[np.diff(knots) == 1] = 0.0  # there is no integer between
-    return np.maximum(np.append(gaps, 0.0), np.append(0.0, gaps))
+    return np.asarray(np.maximum(np.append(gaps, 0.0), np.append(0.0, gaps)))
 
 
 def _mean_magnitude(cells: Cells, knots: Integers, confidence: float) -> Estimate:
@@ -148,15 +158,16 @@ def _mean_magnitude(cells: Cells, knots: Integers, confidence: float) -> Estimat
     return between(low, middle.value, high)
 
 
-def _r2(errors: Cells, targets: Cells, knots: Integers, confidence: float) -> Estimate:
+def _r2(of_errors: tuple[Cells, Integers], of_targets: tuple[Cells, Integers, Integers], confidence: float) -> Estimate:
     """Return 1 - ρ, where ρ is the sum of squared errors divided by that of squared deviations from the mean.
 
     The two tables have independent noise and the same records. How the two sums are correlated over records is not
     known, so that their standard deviations by sampling add up in the worst case.
     """
+    (errors, knots), (targets, below, above) = of_errors, of_targets
     squares = knots.astype(float) ** 2
     n = max(float(targets.counts.sum()), 1.0)
-    signed = np.concatenate([-knots, knots]).astype(float)
+    signed = np.concatenate([-below, above]).astype(float)
     mean = float(signed @ targets.counts) / n
     deviations = signed**2 - 2 * mean * signed + mean**2
     a, b = Sum.of(errors, squares), Sum.of(targets, deviations)
@@ -166,7 +177,8 @@ def _r2(errors: Cells, targets: Cells, knots: Integers, confidence: float) -> Es
     sampling = Moments(of_a, -math.sqrt(of_a * of_b), of_b)
     theta = max(a.value, 0.0) / b.value if b.value > 0 else 0.0
     fourth = float((spread_a**4).sum() + theta**4 * (spread_b**4).sum()) * max(errors.kurtosis, targets.kurtosis)
-    unseen = 2 * abs(mean) * float(np.tile(unseen_magnitude(knots), 2) @ np.maximum(targets.counts, 0.0))
+    gaps = np.concatenate([unseen_magnitude(below), unseen_magnitude(above)])
+    unseen = 2 * abs(mean) * float(gaps @ np.maximum(targets.counts, 0.0))
     rho, low, high = (
         fieller(a.value, max(b.value + slack, 0.0), noise, sampling, fourth, confidence, (0.0, math.inf))
         for slack in (0.0, unseen, -unseen)

@@ -1,8 +1,8 @@
 """What a released model says of records, one by one, and of made-up rows.
 
-Each record is mapped by itself: neither its class nor its scores depend on other records, to the last bit. Sums of scores of
-a boosted model are exact, exponentials are taken one by one, and the kernels add up the trees of a forest in the same
-order for each row.
+Each record is mapped by itself: neither its class nor its scores depend on other records, to the last bit. Sums of
+scores of a boosted model are exact, exponentials are taken one by one, and the kernels add up the trees of a forest in
+the same order for each row.
 """
 
 from __future__ import annotations
@@ -129,7 +129,23 @@ def reference_scores(model: PrivateTrees) -> tuple[npt.NDArray[np.int64], list[R
         decisions, scores = _scores(model, rows, threads)
         weights = np.ones(N_MADE_UP) if isinstance(forest, AdditiveForest) else _leaf_weights(forest, rows, threads)
     is_log_odds = isinstance(forest, AdditiveForest) and model.domain_.task == "classification" and scores.shape[1] == 1
-    return decisions, [Reference(column, weights, False, is_log_odds) for column in scores.T]
+    ranges = score_ranges(model)
+    return decisions, [Reference(c, weights, False, is_log_odds, r) for c, r in zip(scores.T, ranges, strict=True)]
+
+
+def score_ranges(model: PrivateTrees) -> list[tuple[float, float]]:
+    """Return bounds of all scores that a model can give, from the model alone."""
+    forest = model.forest_
+    if isinstance(forest, AdditiveForest):
+        if len(forest.offset) > 1:
+            return [(0.0, 1.0)] * len(forest.offset)
+        tables = [term.table for term in forest.effects.terms]
+        ends = [forest.effects.offset + sum(end(table) for table in tables) for end in (np.min, np.max)]
+    else:
+        values, first = forest.weighted_values, forest.first_leaves[:-1]
+        ends = [end.reduceat(values, first).sum(axis=0) for end in (np.minimum, np.maximum)]
+    low, high = (end[1:] if len(end) == TWO else end for end in ends)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 def _made_up_rows(domain: Domain, forest: Forest | AdditiveForest) -> EncodedBatches:

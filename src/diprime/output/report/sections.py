@@ -112,7 +112,8 @@ def promise(model: Any) -> Element:
             tag(
                 "li",
                 "What was published besides, such as test accuracy on private rows or parameters chosen by looking at "
-                "such scores, is not counted here; nor are the time and memory that the fit took.",
+                "such scores, is not counted here; nor are the time and memory that the fit took. A private score has a "
+                "cost of its own, which it states.",
             ),
             tag("li", "Other releases about the same people add up with this one."),
         ),
@@ -362,7 +363,11 @@ def _drawn_trees(model: Any) -> list[Tree]:
     return trees
 
 
-def model_card(model: Any) -> Element:
+NO_SCORE = """This page says nothing about accuracy: measure it on data that may be looked at, or by a private score, \
+and mind"""
+
+
+def model_card(model: Any, *, has_score: bool = False) -> Element:
     """Return the model card: what the model is, what was declared public, and what it is meant for."""
     domain, forest = model.domain_, model.forest_
     declared = not isinstance(model.domain, str)
@@ -383,9 +388,9 @@ def model_card(model: Any) -> Element:
         tag("dl", *(element for name, value in facts for element in (tag("dt", name), tag("dd", value)))),
         tag(
             "p",
-            "Meant for tables whose ranges and levels are public knowledge and in which a person has one record. This "
-            "page says nothing about accuracy: measure it on data that may be looked at, and mind that groups with "
-            "few records suffer most from noise.",
+            "Meant for tables whose ranges and levels are public knowledge and in which a person has one record. "
+            f"{'How accurate it is, the score above says: mind' if has_score else NO_SCORE} that groups with few "
+            "records suffer most from noise.",
         ),
         tag("h3", "What was declared public") if declared else tag("h3", "What was read from the data", class_="bad"),
         table(["feature", "values"], rows),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -10,16 +9,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from diprime.domain.features import bounds
+from diprime.domain.features import Numeric, bounds
 from diprime.estimators.parameters import EPSILON, RANDOM_STATE
 from diprime.estimators.trees import PrivateTrees
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.randomness import RandomSource
 from diprime.scoring.classes import plan_of_classes, score_classes
-from diprime.scoring.numbers import plan_of_numbers, score_numbers
-from diprime.scoring.records import Records, read_records, reference_scores
+from diprime.scoring.numbers import NumberFacts, plan_of_numbers, score_numbers
+from diprime.scoring.records import Records, read_records, reference_scores, score_ranges
 from diprime.scoring.release import Tables
 from diprime.scoring.score import PrivateScore
+
+MIN_CONFIDENCE = 0.5
 
 
 def private_score(
@@ -29,8 +30,8 @@ def private_score(
 
     All scores are computed from a few tables of counts, which are released with discrete Laplace noise: pure
     epsilon-differential privacy for adding or removing one test row, the number of rows included among what is
-    protected. Each score has a confidence interval that knows of the noise and of the sample. Where there are too few rows
-    for so small an epsilon, the intervals say so: they are wide.
+    protected. Each score has a confidence interval that knows of the noise and of the sample. Where there are too few
+    rows for so small an epsilon, the intervals say so: they are wide.
 
     The rows must not have been trained on, or the scores are too good; that is for the caller to know. If the test rows
     are of the people whose rows the model was trained on, the epsilons of both add up for them.
@@ -81,8 +82,8 @@ def private_score_batches(
 ) -> PrivateScore:
     """Score a fitted model on test rows that need not fit in memory, such as a file that is read in chunks.
 
-    The score equals the one that `private_score` gives for all batches together. Of each row only its target and what the
-    model says of it are kept.
+    The score equals the one that `private_score` gives for all batches together. Of each row only its target and what
+    the model says of it are kept.
 
     Parameters
     ----------
@@ -124,15 +125,15 @@ def _score(model: PrivateTrees, records: Records, tables: Tables, confidence: fl
     if model.domain_.task == "classification":
         n_classes = model.domain_.layout.n_outputs
         scores = vars(score_classes(records, n_classes, reference, tables, confidence))
-        return {"classes": tuple(np.asarray(model.classes_).tolist()), **scores}  # type: ignore[attr-defined]
+        return {"classes": tuple(np.asarray(model.classes_).tolist()), **scores}
     (predicted,) = reference[1]
     centre = float(np.average(predicted.scores, weights=predicted.weights))
-    return vars(score_numbers(records, bounds(model.domain_.target), centre, tables, confidence))  # type: ignore[arg-type]
+    assert isinstance(model.domain_.target, Numeric)
+    facts = NumberFacts(*bounds(model.domain_.target), score_ranges(model)[0], centre)
+    return vars(score_numbers(records, facts, tables, confidence))
 
 
 def _check_confidence(confidence: Any) -> float:
-    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0.5 <= confidence < 1:
-        raise ValueError(f"confidence must be a number from 0.5 to below 1, got {confidence!r}.")
-    if not math.isfinite(confidence):
-        raise ValueError("confidence must be finite.")
+    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not MIN_CONFIDENCE <= confidence < 1:
+        raise ValueError(f"confidence must be a number from {MIN_CONFIDENCE} to below 1, got {confidence!r}.")
     return float(confidence)
