@@ -132,7 +132,7 @@ def _compare_two(found: ClassScores, truth: _Truth) -> Compared:
 
 
 def three_classes(draws: int = 1_000_000) -> Population:
-    """Return people of three classes of different size, with the scores of a softmax; the truth is that of many draws."""
+    """Return people of three classes with the scores of a softmax; the truth is that of many draws."""
     shift = np.array([0.5, 0.0, -0.8])
 
     def draw(n: int, rng: Rng) -> Records:

@@ -279,7 +279,19 @@ def test_the_demonstration_runs_every_command_it_shows(tmp_path):
 
 # Help ----------------------------------------------------------------------------------------------------------------
 
-COMMANDS = ["plan", "fit", "predict", "explain", "show", "report", "merge", "demo", "domain draft", "domain check"]
+COMMANDS = [
+    "plan",
+    "fit",
+    "predict",
+    "score",
+    "explain",
+    "show",
+    "report",
+    "merge",
+    "demo",
+    "domain draft",
+    "domain check",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -111,8 +111,11 @@ def users_of(*names):
 
 
 def test_one_place_opens_ledgers():
-    """A ledger of one's own pays for anything: only the estimators open one, and it is the one that they show."""
-    assert users_of("Ledger") == {"estimators/base.py"}
+    """A ledger of one's own pays for anything: fits and scores open one each, and it is the one that they show.
+
+    A score is about other records than the fit, the test rows, and is paid for by itself.
+    """
+    assert users_of("Ledger") == {"estimators/base.py", "scoring/scorers.py"}
 
 
 def test_only_published_recipes_weigh_costs_otherwise_than_was_paid():

@@ -337,9 +337,9 @@ def score(
 ) -> None:
     """Score a model on private test rows, with noise and confidence intervals: accuracy, AUC, errors and more.
 
-    The rows must not be among those that the model was trained on. The score spends epsilon, of the privacy of the people
-    in these rows, each time; if the model was trained on other rows of the same people, both add up. Memory: a batch
-    of rows, and what the model says of each row.
+    The rows must not be among those that the model was trained on. The score spends epsilon, of the privacy of the
+    people in these rows, each time; if the model was trained on other rows of the same people, both add up. Memory: a
+    batch of rows, and what the model says of each row.
     """
     if output is not None:
         _check_folder(_refuse_dash(output))

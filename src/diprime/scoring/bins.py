@@ -18,7 +18,7 @@ from diprime.scoring.cells import Floats
 
 MAX_BINS = 2048
 MIN_BINS = 2
-BINS_FACTOR = 0.45
+BINS_FACTOR = 0.8
 UNIFORM_SHARE = 0.1
 """The share of the bins that is placed evenly over the scores that occurred, whatever their frequency."""
 

@@ -38,7 +38,7 @@ CLIP = 0.001
 """Log loss takes probabilities below it as equal to it: without a bound, one record could cost anything."""
 MAX_ROC_POINTS = 40
 MAX_CALIBRATION_POINTS = 10
-CONFUSION_SHARE = Fraction(1, 4)
+CONFUSION_SHARE = Fraction(1, 3)
 
 Integers = npt.NDArray[np.int64]
 

@@ -37,8 +37,8 @@ def scores(score: PrivateScore) -> Element:
         "The score",
         tag(
             "p",
-            "How well the model predicts test rows, which were not to be among those it was trained on. The numbers were "
-            "released with noise; this cost the people in the test rows ",
+            "How well the model predicts test rows, which were not to be among those it was trained on. The numbers "
+            "were released with noise; this cost the people in the test rows ",
             tag("strong", f"ε = {rounded_text(score.ledger.total).replace('inf', '∞')}"),
             ". If they are among the people that the model was trained on, that adds up with what the model cost them.",
         ),
@@ -96,8 +96,8 @@ def _drawings(score: PrivateScore) -> list[Element]:
         ]
     note = (
         "ROC curve: boxes are the intervals of both rates at each threshold. Calibration: how often the class occurs "
-        "(up, with its interval) where it was predicted with these probabilities (across); a calibrated model is on the "
-        "diagonal."
+        "(up, with its interval) where it was predicted with these probabilities (across); a calibrated model is on "
+        "the diagonal."
     )
     return [tag("h3", "Ranking and calibration"), tag("div", *figures, class_="shapes"), tag("p", note, class_="note")]
 

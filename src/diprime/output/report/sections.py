@@ -112,8 +112,8 @@ def promise(model: Any) -> Element:
             tag(
                 "li",
                 "What was published besides, such as test accuracy on private rows or parameters chosen by looking at "
-                "such scores, is not counted here; nor are the time and memory that the fit took. A private score has a "
-                "cost of its own, which it states.",
+                "such scores, is not counted here; nor are the time and memory that the fit took. A private score "
+                "states its own cost.",
             ),
             tag("li", "Other releases about the same people add up with this one."),
         ),
