@@ -24,7 +24,7 @@ from diprime.scoring.cells import Cells, Floats
 
 UNIT = (0.0, 1.0)
 """The range of shares."""
-PSEUDO_RECORDS = 4.0
+PSEUDO_RECORDS = 1.0
 """Made-up records, spread over all cells, in the variance of sampling: a rare cell may be empty by chance."""
 
 LAPLACE_KURTOSIS = 3.0

@@ -25,7 +25,7 @@ from diprime.scoring.release import Tables, table_charge
 WEIGHT = 4096
 """The weight that a record divides among its two knots, in integers."""
 KNOTS_PER_OCTAVE = 2
-ERROR_SHARE = Fraction(2, 3)
+ERROR_SHARE = Fraction(3, 4)
 
 Integers = npt.NDArray[np.int64]
 
