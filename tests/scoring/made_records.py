@@ -18,7 +18,7 @@ def records_of_two(scores, targets):
 
 def records_of_many(scores, targets):
     """Return records with probabilities of several classes."""
-    scores = np.asarray(scores, dtype=float).reshape(len(targets), -1)
+    scores = np.asarray(scores, dtype=float)
     return Records(np.asarray(targets, dtype=np.int64), scores.argmax(axis=1), scores)
 
 

@@ -129,7 +129,7 @@ def test_bins_add_up_to_the_confusion_matrix():
 def test_intervals_allow_for_any_order_within_bins():
     """Records whose order is wrong within every bin have the same tables, and an area within the interval."""
     scores = np.repeat(np.linspace(-3, 3, 40), 100) + np.tile(np.linspace(0, 0.1, 100), 40)
-    bins, n_first = bins_of_two(*reference_of_two(LOG_ODDS), 9)
+    bins, _ = bins_of_two(*reference_of_two(LOG_ODDS), 9)
     targets = (RNG.random(4000) < 1 / (1 + np.exp(-scores))).astype(int)
     places = np.searchsorted(bins.edges, scores, side="right")
     sorted_within = {"best": targets.copy(), "worst": targets.copy()}

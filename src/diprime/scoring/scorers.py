@@ -69,7 +69,7 @@ def private_score(
     >>> score.accuracy.low > 0.9, score.ledger.total
     (True, Fraction(1, 2))
     """
-    return private_score_batches(model, [(X, y)], epsilon, confidence=confidence, random_state=random_state)
+    return _private_score(model, [(X, y)], epsilon, confidence, random_state)
 
 
 def private_score_batches(
@@ -99,6 +99,13 @@ def private_score_batches(
     score : PrivateScore
         The scores, their intervals, and the ledger of what they cost.
     """
+    return _private_score(model, batches, epsilon, confidence, random_state)
+
+
+def _private_score(
+    model: Any, batches: Iterable[tuple[Any, Any]], epsilon: Any, confidence: Any, random_state: Any
+) -> PrivateScore:
+    """Plan, pay and release. Every release of a score passes through here."""
     if not isinstance(model, PrivateTrees):
         raise TypeError(f"Only DiPriMe estimators can be scored, got {type(model).__name__}.")
     check_is_fitted(model)
