@@ -119,6 +119,15 @@ def test_ranges_hold_all_scores(models, kind):
         assert column.max() <= high + 1e-9
 
 
+def test_more_rows_than_a_fit_takes_are_refused(models, monkeypatch):
+    model, (X, y) = models["forest, regression"]
+    y = np.full(len(y), np.nan)  # whether targets are valid must not matter
+    monkeypatch.setattr(type(model.domain_.layout), "max_rows", 300)
+    assert len(read_records(model, [(X, y)]).targets) == 0
+    with pytest.raises(ValueError, match="more rows than the 300 that are supported"):
+        read_records(model, [(X, y), (X[:1], y[:1])])
+
+
 def test_shares_are_proportional_to_exponentials():
     scores = np.array([[0.0, np.log(3), -np.inf], [800.0, 0.0, 800.0]])
     assert shares(scores) == pytest.approx(np.array([[0.25, 0.75, 0], [0.5, 0, 0.5]]))

@@ -55,10 +55,15 @@ class Records:
 
 def read_records(model: PrivateTrees, batches: Iterable[tuple[Any, Any]]) -> Records:
     """Read records in batches. Those without a valid target are left out, as they are in a fit, and nothing tells."""
-    n_classes = model.domain_.layout.n_outputs
+    layout, n_rows = model.domain_.layout, 0
     none = np.zeros(0, dtype=np.int64)
-    parts = [(none, none, np.zeros((0, n_classes if n_classes != TWO else 1)))]
-    parts += [_read_batch(model, X, y) for X, y in batches]
+    parts = [(none, none, np.zeros((0, layout.n_outputs if layout.n_outputs != TWO else 1)))]
+    for X, y in batches:
+        rows = model._reader(X)
+        n_rows += rows.n_rows
+        if n_rows > layout.max_rows:  # as in a fit: sums of more could exceed what the mechanism allows
+            raise ValueError(f"There are more rows than the {layout.max_rows:,} that are supported.")
+        parts.append(_read_batch(model, rows, y))
     targets, decisions, scores = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return Records(targets, decisions, scores)
 
@@ -66,9 +71,8 @@ def read_records(model: PrivateTrees, batches: Iterable[tuple[Any, Any]]) -> Rec
 _Batch = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]
 
 
-def _read_batch(model: PrivateTrees, X: Any, y: Any) -> _Batch:
+def _read_batch(model: PrivateTrees, rows: Rows, y: Any) -> _Batch:
     domain, n_threads = model.domain_, N_JOBS.check(model.n_jobs)
-    rows = model._reader(X)
     targets = domain.encode_target(y, n_threads=n_threads).astype(np.int64)
     if len(targets) != rows.n_rows:
         sizes = [rows.n_rows, len(targets)]

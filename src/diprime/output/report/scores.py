@@ -37,8 +37,8 @@ def scores(score: PrivateScore) -> Element:
         "The score",
         tag(
             "p",
-            "How well the model predicts test rows, which were not to be among those it was trained on. The numbers "
-            "were released with noise; this cost the people in the test rows ",
+            "How well the model predicts test rows, which must not have been trained on. The numbers were released "
+            "with noise; this cost the people in the test rows ",
             tag("strong", f"ε = {rounded_text(score.ledger.total).replace('inf', '∞')}"),
             ". If they are among the people that the model was trained on, that adds up with what the model cost them.",
         ),
