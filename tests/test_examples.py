@@ -48,6 +48,10 @@ def test_a_private_census_forest_is_nearly_as_accurate_as_without_noise(capsys):
     printed = printed_by("census_income", capsys)
     guess, _, private, without_noise = numbers(r"([\d.]+)%\n", printed)[:4]
     assert guess + 1 < private < without_noise + 3
+    assert "Private score: costs epsilon = 0.1 on the test rows" in printed
+    estimate, low, high = (float(n) for n in re.search(r"\naccuracy +(\S+) +(\S+) to (\S+)", printed).groups())
+    assert low < estimate < high < low + 0.1
+    assert low - 0.05 < private / 100 < high + 0.05
     assert "Privacy ledger: epsilon = 1 of 1, delta = 0" in printed
 
 

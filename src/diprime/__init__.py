@@ -14,6 +14,7 @@ from diprime.privacy.budget import Budget
 from diprime.privacy.charges import Charge
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.spending import BudgetError
+from diprime.scoring import PrivateScore, private_score, private_score_batches
 
 __all__ = [
     "AdditiveForest",
@@ -32,7 +33,10 @@ __all__ = [
     "ModelFileError",
     "Numeric",
     "PrivacyWarning",
+    "PrivateScore",
     "__version__",
     "load",
     "merge",
+    "private_score",
+    "private_score_batches",
 ]

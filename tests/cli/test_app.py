@@ -4,6 +4,7 @@ import json
 import os
 import re
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,7 @@ import pytest
 
 import diprime
 import diprime.cli.app
-from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Ledger, load
+from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Ledger, PrivateScore, load
 from diprime.cli import data_files
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.privacy.gaussian_dp import gaussian_budget
@@ -243,6 +244,64 @@ def test_report_is_a_page(folder, tmp_path, name):
     assert ("δ = 1e-06" in page) is name.startswith("boosted")
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_score_prints_intervals_and_their_cost_and_writes_a_file_for_the_report(folder, tmp_path, name):
+    arguments = ("score", folder / f"{name}.diprime", folder / "people.csv")
+    printed = ok(*arguments, "--epsilon", 0.5, "-o", tmp_path / "score.json", "--confidence", 0.9)
+    score = PrivateScore.from_json((tmp_path / "score.json").read_text())
+    assert printed == f"{score}\n"
+    assert (score.ledger.total, score.confidence) == (Fraction(1, 2), 0.9)
+    assert ("mean squared error" in printed) is name.endswith("regression")
+    assert PrivateScore.from_dict(json.loads(ok(*arguments, "--json"))).ledger.total == Fraction(1, 10)
+    options = ("--score", tmp_path / "score.json", "-o", tmp_path / "report.html")
+    ok("report", folder / f"{name}.diprime", *options)
+    page = (tmp_path / "report.html").read_text()
+    assert "The score" in page
+    assert "ε = 0.5" in page
+
+
+@pytest.mark.filterwarnings("always::diprime.PrivacyWarning")
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_score_of_a_file_is_a_score_of_its_rows(folder, kind, monkeypatch):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 30_000)
+    monkeypatch.setattr(data_files, "PARQUET_ROWS", 700)
+    seeded = partial(diprime.private_score_batches, random_state=0)
+    monkeypatch.setattr(diprime, "private_score_batches", seeded)
+    result = run("score", folder / "model.diprime", folder / f"people.{kind}", "--json")
+    model, people = load(folder / "model.diprime"), synthetic_people(3000, 1)
+    with pytest.warns(diprime.PrivacyWarning):
+        expected = diprime.private_score(model, people.select(model.domain_.names), people["income"], random_state=0)
+    assert json.loads(result.stdout) == expected.to_dict()
+    assert result.stderr.startswith("diprime: warning: This score is not private: random_state was set")
+
+
+def test_what_cannot_be_scored_is_refused(folder, tmp_path):
+    people = pl.read_csv(folder / "people.csv")
+    people.drop("income").write_csv(tmp_path / "no_target.csv")
+    model = folder / "model.diprime"
+    assert "lacks the column 'income'" in refused("score", model, tmp_path / "no_target.csv")
+    assert "epsilon must be a positive number" in refused("score", model, folder / "people.csv", "-e", 0)
+    assert "confidence must be" in refused("score", model, folder / "people.csv", "--confidence", 95)
+    assert "no folder" in refused("score", model, folder / "people.csv", "-o", tmp_path / "none" / "score.json")
+    assert "give the name of a file" in refused("score", model, folder / "people.csv", "-o", "-", code=2)
+
+
+def test_a_report_refuses_what_is_not_a_score_of_its_model(folder, tmp_path):
+    ok("score", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / "score.json")
+    (tmp_path / "broken.json").write_text((tmp_path / "score.json").read_text()[:-9])
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
+    (tmp_path / "forged.json").write_text((tmp_path / "score.json").read_text().replace('"1/15"', '"1/16"'))
+    for name, problem in (("broken", "not JSON"), ("binary", "not text"), ("forged", "do not follow")):
+        said = refused(
+            "report", folder / "model.diprime", "--score", tmp_path / f"{name}.json", "-o", tmp_path / "r.html"
+        )
+        assert f"{name}.json is not a score: " in said
+        assert problem in said
+    options = ("--score", tmp_path / "score.json", "-o", tmp_path / "r.html")
+    assert "another target" in refused("report", folder / "regression.diprime", *options)
+    assert not (tmp_path / "r.html").exists()
+
+
 @pytest.mark.parametrize("name", ["boosted_model", "boosted_regression"])
 def test_explain_tells_what_adds_up_to_the_scores(folder, name, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 150)  # the last row is within the second block
@@ -273,7 +332,7 @@ def test_explain_names_the_classes_if_there_are_several(tmp_path):
 def test_the_demonstration_runs_every_command_it_shows(tmp_path):
     printed = ok("demo", "--folder", tmp_path / "a folder")
     assert sorted(os.listdir(tmp_path / "a folder")) == [
-        "domain.toml", "model.diprime", "new.csv", "out.csv", "people.csv", "report.html"
+        "domain.toml", "model.diprime", "new.csv", "out.csv", "people.csv", "report.html", "score.json"
     ]  # fmt: skip
     right, majority = re.search(r"([\d.]+)% are predicted rightly; ([\d.]+)%", printed).groups()
     assert float(right) > float(majority) + 2
@@ -282,7 +341,19 @@ def test_the_demonstration_runs_every_command_it_shows(tmp_path):
 
 # Help ----------------------------------------------------------------------------------------------------------------
 
-COMMANDS = ["plan", "fit", "predict", "explain", "show", "report", "merge", "demo", "domain draft", "domain check"]
+COMMANDS = [
+    "plan",
+    "fit",
+    "predict",
+    "score",
+    "explain",
+    "show",
+    "report",
+    "merge",
+    "demo",
+    "domain draft",
+    "domain check",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

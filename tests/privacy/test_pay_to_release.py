@@ -116,8 +116,8 @@ def users_of(*names):
 
 
 def test_one_place_opens_ledgers():
-    """A ledger of one's own pays for anything: only what shows it opens one, a fit and the learning of a domain."""
-    assert users_of("Ledger") == {"estimators/base.py", "domain/learning.py"}
+    """A ledger of one's own pays for anything: only what shows it opens one, a fit, the learning of a domain, a score."""
+    assert users_of("Ledger") == {"domain/learning.py", "estimators/base.py", "scoring/scorers.py"}
 
 
 def test_whoever_opens_a_ledger_charges_the_budget_of_the_study():

@@ -26,7 +26,7 @@ from diprime.cli.boosting_options import (
 )
 from diprime.cli.budget_options import BudgetOption, BudgetPath, PureOption, charged_to, left_in_words
 from diprime.cli.checking import ColumnCheck, check
-from diprime.cli.data_files import DataFile, InputError, RecordBatches, read_domain, target_column
+from diprime.cli.data_files import DataFile, InputError, RecordBatches, read_domain, read_score, target_column
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.cli.drafting import draft
 from diprime.cli.learning import PASSES, learn, open_domain
@@ -65,6 +65,7 @@ app = typer.Typer(
         "diprime domain draft people.csv --target income > domain.toml",
         "diprime plan --rows 30000 --epsilon 1 --domain domain.toml",
         "diprime fit people.csv --domain domain.toml --epsilon 1 -o model.diprime",
+        "diprime score model.diprime test.csv --epsilon 0.1",
         "diprime predict model.diprime new.csv -o out.csv",
     )
     + f"\n\n{EXIT_CODES}",
@@ -373,6 +374,50 @@ def predict(
 
 
 @app.command(
+    epilog=_examples(
+        "diprime score model.diprime test.csv --epsilon 0.1",
+        "diprime score model.diprime test.csv --epsilon 0.1 -o score.json",
+    )
+)
+def score(
+    model_path: ModelPath,
+    data: DataPath,
+    epsilon: EpsilonOption = 0.1,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write the score, as JSON, for diprime report."),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(metavar="NUMBER", help="How sure intervals are to hold the truth.")
+    ] = 0.95,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a model on private test rows, with noise and confidence intervals: accuracy, AUC, errors and more.
+
+    The rows must not be among those that the model was trained on. The score spends epsilon, of the privacy of the
+    people in these rows, each time; if the model was trained on other rows of the same people, both add up. Memory: a
+    batch of rows, and what the model says of each row.
+    """
+    if output is not None:
+        _check_folder(_refuse_dash(output))
+    model = diprime.load(model_path)
+    domain, file = model.domain_, DataFile(data)
+    target = target_column(file, domain)
+    with progress("Reading") as advance:
+        batches = file.decoded_batches({**domain.features, target: domain.target}, advance)
+        pairs = ((batch.select(domain.names), batch[target]) for batch in batches)
+        result = diprime.private_score_batches(model, pairs, epsilon, confidence=confidence)
+    if output is not None:
+        with atomic_file(output) as written:
+            written.write(result.to_json().encode())
+        print_note(f"Written to {output}.")
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print(escape_controls(str(result)))
+
+
+@app.command(
     epilog=_examples("diprime explain model.diprime new.csv", "diprime explain model.diprime new.csv --rows 1 --json")
 )
 def explain(
@@ -454,13 +499,26 @@ def show(
     stdout().print(drawing)
 
 
-@app.command(epilog=_examples("diprime report model.diprime -o report.html"))
-def report(model_path: ModelPath, output: OutputPath, as_json: JsonOption = False) -> None:
+@app.command(
+    epilog=_examples(
+        "diprime report model.diprime -o report.html",
+        "diprime report model.diprime --score score.json -o report.html",
+    )
+)
+def report(
+    model_path: ModelPath,
+    output: OutputPath,
+    score_path: Annotated[
+        Path | None, typer.Option("--score", metavar="FILE", help="A score of the model, from diprime score.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Write a report for people: one HTML page with the promise, the ledger, importances and the trees.
 
-    Of a boosted model it draws the functions that add up, in place of the trees.
+    Of a boosted model it draws the functions that add up, in place of the trees. With --score it shows how good the
+    model is on test rows, and what that cost.
     """
-    page = render(diprime.load(model_path))
+    page = render(diprime.load(model_path), None if score_path is None else read_score(score_path))
     with atomic_file(output) as file:
         file.write(page.encode())
     _confirm_written(output, as_json, report=str(output))
@@ -583,7 +641,7 @@ def show_budget(path: BudgetPath, as_json: JsonOption = False) -> None:
 def demo(
     folder: Annotated[Path, typer.Option(help="Where to put its files.")] = Path("diprime-demo"),
 ) -> None:
-    """Go through all steps with made-up people: check, plan, fit, predict, show and report."""
+    """Go through all steps with made-up people: check, plan, fit, predict, show, score and report."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, n_people, seed in (("people.csv", 30_000, 1), ("new.csv", 10_000, 2)):
         with atomic_file(folder / name) as file:
@@ -599,7 +657,8 @@ def demo(
         f"diprime fit {quoted}/people.csv --domain {quoted}/domain.toml --epsilon 1 -o {quoted}/model.diprime",
         f"diprime predict {quoted}/model.diprime {quoted}/new.csv -o {quoted}/out.csv --keep income",
         f"diprime show {quoted}/model.diprime --depth 2",
-        f"diprime report {quoted}/model.diprime -o {quoted}/report.html",
+        f"diprime score {quoted}/model.diprime {quoted}/new.csv --epsilon 0.1 -o {quoted}/score.json",
+        f"diprime report {quoted}/model.diprime --score {quoted}/score.json -o {quoted}/report.html",
     ):
         print(f"\n$ {command}", flush=True)
         _run(shlex.split(command)[1:])

@@ -1,4 +1,4 @@
-"""CSV and Parquet files, read in batches of rows, and files of domains.
+"""CSV and Parquet files, read in batches of rows, and files of domains and scores.
 
 A text that is not a number in a numeric column is an error. The message names the row but not the value. It is for the
 holder of the data, and nothing has been released at that point.
@@ -18,6 +18,7 @@ import polars as pl
 from diprime.cli.text_values import as_text, read_categories, read_numbers
 from diprime.domain import Categorical, Domain, Numeric
 from diprime.model.tree_view import shortened
+from diprime.scoring import PrivateScore
 
 BLOCK_BYTES = 1 << 23
 MAX_RECORD_BYTES = 1 << 26
@@ -238,6 +239,15 @@ def read_domain(path: Path) -> Domain:
         return (Domain.from_json if path.suffix == ".json" else Domain.from_toml)(text)
     except ValueError as error:
         raise InputError(f"{path} is not a domain: {error}") from None
+
+
+def read_score(path: Path) -> PrivateScore:
+    """Return the score that a JSON file describes."""
+    try:
+        return PrivateScore.from_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # also of what is not UTF-8
+        reason = "it is not text" if isinstance(error, UnicodeDecodeError) else str(error).rstrip(".")
+        raise InputError(f"{path} is not a score: {reason}; write it with diprime score -o.") from None
 
 
 def target_column(file: DataFile, domain: Domain) -> str:

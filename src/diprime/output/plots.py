@@ -18,6 +18,7 @@ from diprime.model.tree_view import (
     shortened,
 )
 from diprime.model.trees import Floats
+from diprime.output.axes import new_axes
 from diprime.output.shape_drawing import draw_interaction, draw_main_effect
 from diprime.privacy.ledger import Ledger
 
@@ -27,17 +28,6 @@ if TYPE_CHECKING:
 MAX_LINE_LENGTH = 26
 MIN_WHOLE_NOISE = 10
 """From this value on, noise is written without decimals."""
-
-
-def _axes(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axes:
-    """Return the given axes, or those of a new figure, whose size is in inches."""
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise ImportError("Plotting needs matplotlib: run pip install 'diprime[plot]'.") from None
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def plot_budget(model: Any, ax: Axes | None = None) -> Axes:
@@ -71,7 +61,7 @@ def plot_budget(model: Any, ax: Axes | None = None) -> Axes:
     """
     ledger: Ledger = model.privacy_
     bars = _bars(_fits(ledger))
-    ax = _axes(ax, height=1.6 + 0.6 * len(bars))
+    ax = new_axes(ax, height=1.6 + 0.6 * len(bars))
     title = f"Privacy budget: ε = {float(ledger.total):.6g}"
     if ledger.total_delta:
         title += f", δ = {float(ledger.total_delta):.6g}"
@@ -135,7 +125,7 @@ def plot_importances(model: Any, ax: Axes | None = None, *, most: int = 20) -> A
     fitted_forest(model)
     shares = model.feature_importances_
     order = np.argsort(-shares, kind="stable")[:most]
-    ax = _axes(ax, height=1 + 0.3 * len(order))
+    ax = new_axes(ax, height=1 + 0.3 * len(order))
     ax.barh(range(len(order)), shares[order])
     ax.set_yticks(range(len(order)), [shortened(model.domain_.names[j]) for j in order])
     ax.invert_yaxis()
@@ -163,7 +153,7 @@ def plot_tree(model: Any, tree: int = 0, ax: Axes | None = None, *, max_depth: i
         The axes of the plot.
     """
     view = read_tree(model, tree, max_depth)
-    ax = _axes(ax, 2.6 * (view.depth + 1), 0.7 * 2**view.depth + 0.5)
+    ax = new_axes(ax, 2.6 * (view.depth + 1), 0.7 * 2**view.depth + 0.5)
     classes = [str(c) for c in model.classes_.tolist()] if hasattr(model, "classes_") else None
     positions = [
         ((level + 0.5) / (view.depth + 1), 1 - (i + 0.5) / 2**level)
@@ -236,10 +226,10 @@ def plot_shape(model: Any, features: str | Sequence[str], ax: Axes | None = None
     indices = _feature_indices(model.domain_.names, features)
     shape = _of_target(shape_of(model, indices), target)
     if len(indices) == 1:
-        return draw_main_effect(shape, _axes(ax, height=5.6))
+        return draw_main_effect(shape, new_axes(ax, height=5.6))
     if len(shape.targets) > 1:
         raise ValueError(f"The model has {len(shape.targets)} classes: give target, the class to plot.")
-    return draw_interaction(shape, _axes(ax))
+    return draw_interaction(shape, new_axes(ax))
 
 
 def _feature_indices(names: Sequence[str], features: str | Sequence[str]) -> tuple[int, ...]:
@@ -297,7 +287,7 @@ def plot_privacy_utility(
     >>> ax.get_xscale(), ax.get_ylabel()
     ('log', 'accuracy')
     """
-    ax = _axes(ax)
+    ax = new_axes(ax)
     epsilons = sorted(epsilon for epsilon in scores if epsilon != math.inf)
     if not epsilons:
         raise ValueError("scores has no finite epsilon; give for example {0.1: 0.6, 1: 0.7}.")

@@ -10,11 +10,13 @@ from typing import Any
 from diprime.model.additive import AdditiveForest
 from diprime.model.tree_view import fitted_forest
 from diprime.output.report.html import tag, to_html
+from diprime.output.report.scores import check_score, scores
 from diprime.output.report.sections import cite, explorer, importances, ledger, model_card, promise, verdict
 from diprime.output.report.shapes import shapes
+from diprime.scoring import PrivateScore
 
 
-def render(model: Any) -> str:
+def render(model: Any, score: PrivateScore | None = None) -> str:
     """Return a report of a fitted model: one self-contained HTML page, which needs no other files and no network.
 
     It states the privacy guarantee and its limits, and shows the ledger, the importances, the trees, the domain and how
@@ -25,6 +27,8 @@ def render(model: Any) -> str:
     ----------
     model : fitted estimator
         A forest or a boosted model.
+    score : PrivateScore, optional
+        A score of the model on private test rows, to be shown with its intervals and its cost.
 
     Returns
     -------
@@ -41,6 +45,8 @@ def render(model: Any) -> str:
     >>> page.startswith("<!doctype html>"), "https://" in page
     (True, False)
     """
+    if score is not None:
+        check_score(model, score)
     has_shapes = isinstance(fitted_forest(model), AdditiveForest)
     style, script = (_asset(name) for name in ("style.css", "explore.js"))
     # The hashes admit this style and this script only; nothing else may run, and nothing may be loaded or sent.
@@ -62,9 +68,10 @@ def render(model: Any) -> str:
         verdict(model),
         promise(model),
         ledger(model),
+        None if score is None else scores(score),
         importances(model),
         shapes(model) if has_shapes else explorer(model),
-        model_card(model),
+        model_card(model, has_score=score is not None),
         cite(model),
     )
     page = to_html(tag("html", head, tag("body", main, None if has_shapes else tag("script", script)), lang="en"))

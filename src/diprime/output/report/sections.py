@@ -124,7 +124,8 @@ def promise(model: Any) -> Element:
             tag(
                 "li",
                 "What was published besides, such as test accuracy on private rows or parameters chosen by looking at "
-                "such scores, is not counted here; nor are the time and memory that the fit took.",
+                "such scores, is not counted here; nor are the time and memory that the fit took. A private score "
+                "states its own cost.",
             ),
             tag("li", "Other releases about the same people add up with this one."),
         ),
@@ -376,7 +377,11 @@ def _drawn_trees(model: Any) -> list[Tree]:
     return trees
 
 
-def model_card(model: Any) -> Element:
+NO_SCORE = """This page says nothing about accuracy: measure it on data that may be looked at, or by a private score, \
+and mind"""
+
+
+def model_card(model: Any, *, has_score: bool = False) -> Element:
     """Return the model card: what the model is, what was declared public, and what it is meant for."""
     domain, forest = model.domain_, model.forest_
     heading = _DOMAIN_HEADINGS[domain.origin.kind]
@@ -398,9 +403,9 @@ def model_card(model: Any) -> Element:
         tag("dl", *(element for name, value in facts for element in (tag("dt", name), tag("dd", value)))),
         tag(
             "p",
-            "Meant for tables whose ranges and levels are public knowledge and in which a person has one record. This "
-            "page says nothing about accuracy: measure it on data that may be looked at, and mind that groups with "
-            "few records suffer most from noise.",
+            "Meant for tables whose ranges and levels are public knowledge and in which a person has one record. "
+            f"{'How accurate it is, the score above says: mind' if has_score else NO_SCORE} that groups with few "
+            "records suffer most from noise.",
         ),
         tag("h3", heading, class_="bad") if domain.origin.objection else tag("h3", heading),
         table(["feature", "values"], rows),

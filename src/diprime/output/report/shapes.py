@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from diprime.model.shapes import Axis, Shape, largest_effects, shape_of
 from diprime.model.tree_view import shortened
 from diprime.model.trees import Floats
+from diprime.output.report.drawing import WIDTH, line, rectangle, short_label, svg, text
 from diprime.output.report.html import Child, Element, section, tag
 
 MAX_MAIN_EFFECTS = 9
@@ -20,10 +20,9 @@ MAX_CELLS = 4096
 """How many cells of an interaction are drawn at most, so that browsers stay fast."""
 N_COLOURS = 6
 """How many colours style.css defines, and so how many classes are drawn in one figure."""
-MAX_LABEL_LENGTH = 16
 
 # Sizes in the units of the drawing, whose width fits the figure.
-WIDTH, STEPS_HEIGHT, DENSITY_HEIGHT, MARGIN, ROW_HEIGHT, LABEL_WIDTH = 320.0, 130.0, 24.0, 16.0, 16.0, 100.0
+STEPS_HEIGHT, DENSITY_HEIGHT, MARGIN, ROW_HEIGHT, LABEL_WIDTH = 130.0, 24.0, 16.0, 16.0, 100.0
 
 _TINY = 1e-300  # avoids division by zero
 
@@ -95,23 +94,23 @@ def _steps(shape: Shape) -> Element:
     density = axis.weights / np.maximum(np.diff(x), _TINY)
     heights = density / max(float(density.max()), _TINY) * DENSITY_HEIGHT
     parts: list[Child] = [
-        _rectangle(x[i], bottom - heights[i], x[i + 1] - x[i], heights[i], "density") for i in range(len(heights))
+        rectangle(x[i], bottom - heights[i], x[i + 1] - x[i], heights[i], "density") for i in range(len(heights))
     ]
-    parts.append(_line(0, y(0.0), WIDTH, y(0.0), "rule"))
-    parts.append(_line(x[n], MARGIN / 2, x[n], bottom, "rule"))
+    parts.append(line(0, y(0.0), WIDTH, y(0.0), "rule"))
+    parts.append(line(x[n], MARGIN / 2, x[n], bottom, "rule"))
     for k in range(len(shape.targets)):
         heights_of_steps = y(shape.values[:, k])
         for begin, end in ((0, n), (n, len(heights_of_steps))):
             parts.append(_step_path(x[begin : end + 1], heights_of_steps[begin:end], k))
     assert axis.edges is not None
     parts += [
-        _text(2, MARGIN - 5, f"{high:+.3g}"),
-        _text(2, STEPS_HEIGHT - 3, f"{low:+.3g}"),
-        _text(0, bottom + 11, f"{axis.edges[0]:.4g}"),
-        _text(x[n] - 3, bottom + 11, f"{axis.edges[-1]:.4g}", "end"),
-        _text(WIDTH, MARGIN - 5, "missing", "end"),
+        text(2, MARGIN - 5, f"{high:+.3g}"),
+        text(2, STEPS_HEIGHT - 3, f"{low:+.3g}"),
+        text(0, bottom + 11, f"{axis.edges[0]:.4g}"),
+        text(x[n] - 3, bottom + 11, f"{axis.edges[-1]:.4g}", "end"),
+        text(WIDTH, MARGIN - 5, "missing", "end"),
     ]
-    return _drawing(parts, bottom + MARGIN, f"The main effect of {axis.name}, from {low:.3g} to {high:.3g}")
+    return svg(parts, bottom + MARGIN, f"The main effect of {axis.name}, from {low:.3g} to {high:.3g}")
 
 
 def _step_path(x: Floats, y: Floats, colour: int) -> Element:
@@ -134,22 +133,22 @@ def _bars(shape: Shape) -> Element:
     for i, label in enumerate(axis.labels):
         top = MARGIN + i * ROW_HEIGHT
         parts.append(
-            _rectangle(
+            rectangle(
                 LABEL_WIDTH, top + ROW_HEIGHT - 3, (WIDTH - LABEL_WIDTH) * axis.weights[i] / heaviest, 2, "density"
             )
         )
-        parts.append(_text(LABEL_WIDTH - 4, top + 10, _short(label), "end"))
+        parts.append(text(LABEL_WIDTH - 4, top + 10, short_label(label), "end"))
         height = (ROW_HEIGHT - 5) / len(shape.targets)
         for k, value in enumerate(shape.values[i].tolist()):
             left = middle + min(value, 0.0) * scale
-            parts.append(_rectangle(left, top + 1 + k * height, abs(value) * scale, height, f"fill-{k}"))
+            parts.append(rectangle(left, top + 1 + k * height, abs(value) * scale, height, f"fill-{k}"))
     bottom = MARGIN + len(axis.labels) * ROW_HEIGHT
     parts += [
-        _line(middle, MARGIN - 2, middle, bottom, "rule"),
-        _text(LABEL_WIDTH, MARGIN - 5, f"{-largest:+.3g}"),
-        _text(WIDTH, MARGIN - 5, f"{largest:+.3g}", "end"),
+        line(middle, MARGIN - 2, middle, bottom, "rule"),
+        text(LABEL_WIDTH, MARGIN - 5, f"{-largest:+.3g}"),
+        text(WIDTH, MARGIN - 5, f"{largest:+.3g}", "end"),
     ]
-    return _drawing(parts, bottom + 4, f"The main effect of {axis.name}, up to {largest:.3g}")
+    return svg(parts, bottom + 4, f"The main effect of {axis.name}, up to {largest:.3g}")
 
 
 # -- interactions ------------------------------------------------------------------------------------------------------
@@ -164,20 +163,20 @@ def _interaction_figure(shape: Shape) -> Element:
     height = WIDTH - LABEL_WIDTH
     x, y = _along(first, LABEL_WIDTH, WIDTH), _along(second, height, 0.0)
     parts: list[Child] = [
-        _rectangle(
+        rectangle(
             x[i], y[j + 1], x[i + 1] - x[i], y[j] - y[j + 1], "fill-4" if values[i, j] > 0 else "fill-0",
             fill_opacity=f"{abs(values[i, j]) / largest:.3f}",
         )
         for i in range(values.shape[0])
         for j in range(values.shape[1])
     ]  # fmt: skip
-    parts.append(_rectangle(LABEL_WIDTH, 0, WIDTH - LABEL_WIDTH, height, "frame"))
-    parts += [_text(LABEL_WIDTH - 4, at + 3, label, "end") for at, label in _ticks(second, y)]
-    parts += [_text(at, height + 12, label, "middle") for at, label in _ticks(first, x, every=3)]
+    parts.append(rectangle(LABEL_WIDTH, 0, WIDTH - LABEL_WIDTH, height, "frame"))
+    parts += [text(LABEL_WIDTH - 4, at + 3, label, "end") for at, label in _ticks(second, y)]
+    parts += [text(at, height + 12, label, "middle") for at, label in _ticks(first, x, every=3)]
     about = "" if len(shape.targets) == 1 else f", for “{shortened(str(shape.targets[k]))}”"
     note = f"blue {-largest:+.3g} to red {largest:+.3g}"
     name = f"{first.name} (across) × {second.name} (up)"
-    drawing = _drawing(parts, height + MARGIN, f"The interaction of {first.name} and {second.name}, {note}")
+    drawing = svg(parts, height + MARGIN, f"The interaction of {first.name} and {second.name}, {note}")
     return tag("figure", tag("figcaption", f"{name}{about}"), drawing, tag("p", note, class_="note"))
 
 
@@ -185,7 +184,7 @@ def _ticks(axis: Axis, positions: Floats, every: int = 1) -> list[tuple[float, s
     """Return places and texts of labels: the ends of a range, or every so many levels."""
     middles = (positions[1:] + positions[:-1]) / 2
     if axis.edges is None:
-        return [(float(middles[i]), _short(axis.labels[i])) for i in range(0, len(axis.labels), every)]
+        return [(float(middles[i]), short_label(axis.labels[i])) for i in range(0, len(axis.labels), every)]
     n = axis.n_regular
     return [
         (float(positions[0]), f"{axis.edges[0]:.4g}"),
@@ -208,31 +207,10 @@ def _without_rare_groups(shape: Shape) -> Shape:
     return Shape(tuple(axes), values, shape.targets)
 
 
-# -- drawing -----------------------------------------------------------------------------------------------------------
+# -- axes --------------------------------------------------------------------------------------------------------------
 
 
 def _along(axis: Axis, begin: float, end: float) -> Floats:
     """Return where the groups of an axis begin and end on a drawing."""
     positions = np.log(axis.positions) if axis.is_logarithmic else axis.positions
     return np.asarray(begin + (positions - positions[0]) / (positions[-1] - positions[0]) * (end - begin))
-
-
-def _drawing(parts: Sequence[Child], height: float, label: str) -> Element:
-    return tag("svg", *parts, viewBox=f"0 0 {WIDTH:g} {height:g}", class_="shape", role="img", aria_label=label)
-
-
-def _rectangle(x: float, y: float, width: float, height: float, kind: str, **attributes: object) -> Element:
-    size = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{width:.2f}", "height": f"{height:.2f}"}
-    return tag("rect", **size, class_=kind, **attributes)
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Element:
-    return tag("line", x1=f"{x1:.2f}", y1=f"{y1:.2f}", x2=f"{x2:.2f}", y2=f"{y2:.2f}", class_=kind)
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start") -> Element:
-    return tag("text", text, x=f"{x:.2f}", y=f"{y:.2f}", text_anchor=anchor)
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= MAX_LABEL_LENGTH else label[: MAX_LABEL_LENGTH - 1] + "…"

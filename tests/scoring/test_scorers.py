@@ -1,0 +1,233 @@
+"""Whole scores: what they cost, what voids them, and that only noisy numbers leave."""
+
+import hashlib
+import math
+import pickle
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score, mean_absolute_error, mean_squared_error, r2_score
+
+import diprime
+from diprime import DiPriMeClassifier, PrivacyWarning, PrivateScore, merge, private_score, private_score_batches
+from diprime.baselines import DPRandomForestClassifier
+from diprime.scoring import release
+from tests.small_data import DOMAINS, TASKS, boost, fit, make
+
+# What seeded scores of seeded models print; a change that means to change scores changes these, and says why.
+DIGESTS = {
+    ("classification", "forest"): "2f10e24985ef5210",
+    ("classification", "boosted"): "99757da3402adf83",
+    ("regression", "forest"): "1e5bb9ca56c39bf8",
+    ("regression", "boosted"): "77c7017fe06c8f7c",
+}
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {
+        (task, kind): learn(task, *make(task, 3000), epsilon=5)
+        for task in TASKS
+        for kind, learn in (("forest", fit), ("boosted", boost))
+    }
+
+
+KINDS = list(DIGESTS)
+
+
+@pytest.mark.parametrize("key", KINDS)
+@pytest.mark.parametrize("epsilon", [0.1, 1, Fraction(1, 3)])
+def test_a_score_costs_epsilon_and_its_ledger_says_so(models, key, epsilon):
+    score = private_score(models[key], *make(key[0], 2000, 1), epsilon)
+    assert score.ledger.total == score.ledger.epsilon == diprime.privacy.measures.exact_epsilon(epsilon)
+    assert score.ledger.is_private
+    assert score.ledger.delta == 0
+    assert all(charge.mechanism == "discrete Laplace" for charge in score.ledger.charges)
+    assert f"costs epsilon = {float(epsilon):.6g} on the test rows" in str(score)
+    assert PrivateScore.from_json(score.to_json()) == score
+
+
+def test_the_default_epsilon_is_a_tenth(models):
+    score = private_score(models["regression", "forest"], *make("regression", 500, 1))
+    assert score.ledger.total == Fraction(1, 10)
+    assert score.confidence == 0.95
+
+
+@pytest.mark.parametrize("kind", ["forest", "boosted"])
+def test_without_noise_scores_are_those_of_scikit_learn(models, kind):
+    X, y = make("classification", 2000, 1)
+    model = models["classification", kind]
+    score = private_score(model, X, y, math.inf)
+    assert score.accuracy.value == pytest.approx(accuracy_score(y, model.predict(X)))
+    assert not score.ledger.is_private
+    assert "NOT PRIVATE: epsilon is infinite" in str(score)
+    X, y = make("regression", 2000, 1)
+    model = models["regression", kind]
+    score, predicted = private_score(model, X, y, math.inf), model.predict(X)
+    assert score.mse.value == pytest.approx(mean_squared_error(y, predicted), rel=2e-3)
+    assert score.mae.value == pytest.approx(mean_absolute_error(y, predicted), rel=2e-3)
+    assert score.r2.value == pytest.approx(r2_score(y, predicted), abs=2e-3)
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_noise_is_fresh_and_moderate(models, key):
+    X, y = make(key[0], 4000, 1)
+    exact = private_score(models[key], X, y, math.inf).estimates
+    a, b = (private_score(models[key], X, y, 1.0).estimates for _ in range(2))
+    for name, estimate in exact.items():
+        assert a[name] != b[name]
+        assert abs(a[name].value - estimate.value) < 3 * (a[name].high - a[name].low)
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_a_seed_voids_the_score_and_repeats_it(models, key):
+    data = make(key[0], 800, 1)
+    found = []
+    for _ in range(2):
+        with pytest.warns(PrivacyWarning, match="This score is not private: random_state was set"):
+            found.append(private_score(models[key], *data, 1.0, random_state=3))
+    assert found[0] == found[1]
+    assert not found[0].ledger.is_private
+    assert "NOT PRIVATE: random_state was set" in str(found[0])
+
+
+def digest(key):
+    learn = {"forest": fit, "boosted": boost}[key[1]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        model = learn(key[0], *make(key[0], 1000), random_state=5)
+        score = private_score(model, *make(key[0], 800, 1), 1.0, random_state=3)
+    # Ten digits: the last ones of logarithms differ from one processor to another.
+    values = [f"{value:.10g}" for e in [score.records, *score.estimates.values()] for value in (e.value, e.low, e.high)]
+    return hashlib.sha256(" ".join(values).encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_seeded_scores_are_as_they_were(key):
+    assert digest(key) == DIGESTS[key]
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize("key", KINDS)
+def test_batches_files_copies_and_merged_models_are_scored_alike(models, key, tmp_path):
+    model, (X, y) = models[key], make(key[0], 900, 1)
+    expected = private_score(model, X, y, 1.0, random_state=1)
+    batches = ((X[i : i + 250], y[i : i + 250]) for i in range(0, 900, 250))
+    assert private_score_batches(model, batches, 1.0, random_state=1) == expected
+    model.save(tmp_path / "model.diprime")
+    for copy in (diprime.load(tmp_path / "model.diprime"), pickle.loads(pickle.dumps(model))):
+        assert private_score(copy, X, y, 1.0, random_state=1) == expected
+    assert private_score(merge([model, model]), X, y, 1.0).ledger.total == 1
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize("task", TASKS)
+def test_columns_of_frames_are_found_by_name(task):
+    X, y = make(task, 900, 1)
+    names = list(DOMAINS[task].names)
+    frame = pd.DataFrame(X, columns=names)
+    model = fit(task, frame, y, epsilon=5)
+    a, b = (private_score(model, rows, y, 1.0, random_state=1) for rows in (frame, frame[names[::-1]]))
+    assert a == b
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_shapes_and_text_depend_on_public_things_only(models, key):
+    """Of empty, small and large tests with the same released numbers of bins, only numbers differ."""
+
+    def shape(value):
+        if isinstance(value, dict):
+            return {name: shape(part) for name, part in value.items()}
+        if isinstance(value, list):
+            return [shape(part) for part in value]
+        return value if isinstance(value, (str, bool, int)) else float
+
+    X, y = make(key[0], 3000, 1)
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("diprime.scoring.classes.number_of_bins", lambda *_: 12)
+        for n in (0, 1, 3000):
+            found.append(shape(private_score(models[key], X[:n], y[:n], 1.0).to_dict()))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_values_never_cause_errors_or_warnings(models, key):
+    task = key[0]
+    X, y = make(task, 60, 1)
+    X = X.astype(object)
+    X[::7], X[1::7] = None, 1e300
+    y = y.astype(object)
+    y[::5] = None
+    y[1::5] = "?" if task == "classification" else float("inf")
+    assert private_score(models[key], X, y, 0.1).ledger.total == Fraction(1, 10)
+
+
+def test_nothing_private_is_kept(models):
+    """No array, and no number of rows: the released numbers of records are noisy."""
+    X, y = make("classification", 1234, 1)
+    scores = [private_score(models["classification", "forest"], X, y, 0.5) for _ in range(20)]
+    assert len({score.records.value for score in scores}) > 10
+    assert not any(isinstance(value, np.ndarray) for value in vars(scores[0]).values())
+
+
+def test_all_is_paid_before_it_is_released(models, monkeypatch):
+    """What the mechanism is called with is what the ledger says."""
+    used = []
+    original = release.discrete_laplace
+
+    def spy(values, receipt, sensitivity, streams):
+        used.append((receipt.charge.epsilon, sensitivity, receipt.charge.calibrated_to))
+        return original(values, receipt, sensitivity, streams)
+
+    monkeypatch.setattr(release, "discrete_laplace", spy)
+    for key in KINDS:
+        used.clear()
+        score = private_score(models[key], *make(key[0], 100, 1), 0.7)
+        assert [epsilon for epsilon, *_ in used] == [charge.epsilon for charge in score.ledger.charges]
+        assert all(sensitivity == charged for _, sensitivity, charged in used)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, float("nan"), "1", None])
+def test_a_wrong_epsilon_is_refused_before_rows_are_read(models, epsilon):
+    with pytest.raises((ValueError, TypeError), match="epsilon must be a positive number"):
+        private_score_batches(models["regression", "forest"], _unread(), epsilon)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 95, 0.3, "0.9", True, float("nan")])
+def test_a_wrong_confidence_is_refused_before_rows_are_read(models, confidence):
+    with pytest.raises(ValueError, match=r"confidence must be a number from 0\.5 to below 1"):
+        private_score_batches(models["regression", "forest"], _unread(), confidence=confidence)
+
+
+def _unread():
+    raise AssertionError("a row was read")
+    yield
+
+
+def test_more_confidence_is_wider(models):
+    X, y = make("regression", 2000, 1)
+    wide, narrow = (private_score(models["regression", "forest"], X, y, 5.0, confidence=c).mse for c in (0.999, 0.6))
+    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+
+
+def test_only_fitted_models_of_ours_are_scored():
+    X, y = make("classification", 50)
+    with pytest.raises(NotFittedError):
+        private_score(DiPriMeClassifier(domain=DOMAINS["classification"]), X, y)
+    baseline = DPRandomForestClassifier(domain=DOMAINS["classification"]).fit(X, y)
+    for other in (baseline, "model"):
+        with pytest.raises(TypeError, match="Only DiPriMe estimators can be scored"):
+            private_score(other, X, y)
+
+
+def test_shapes_that_do_not_fit_are_refused(models):
+    X, y = make("regression", 50)
+    with pytest.raises(ValueError, match="inconsistent"):
+        private_score(models["regression", "forest"], X, y[1:])
+    with pytest.raises(ValueError, match="3 features"):
+        private_score(models["regression", "forest"], X[:, 1:], y)
