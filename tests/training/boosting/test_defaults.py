@@ -1,32 +1,26 @@
-"""Rules that choose the numbers of boosting: what they tend to with little noise and with little information."""
+"""Rules that choose the numbers of boosting: what they tend to with much and with little information."""
+
+import math
 
 import pytest
 
 from diprime.training.boosting import defaults
-from diprime.training.boosting.steps import RoundSums
 
 
-def added_weight(task, noise, signal=1e5):
-    """Return the weight that a fit adds to every cell."""
-    factor = defaults.ridge(task, noise, signal, 20, 400, 0.25)
-    return RoundSums(0.0, 0.0, noise, 0.0).ridge(factor)
+def ridge(task, signal):
+    return defaults.ridge(task, signal, 20, 400, 0.25)
 
 
-def test_the_ridge_of_classes_is_a_multiple_of_large_noise():
-    assert added_weight("classification", 87.0) == defaults.RIDGE * 87.0 + defaults.MIN_WEIGHT
+@pytest.mark.parametrize("signal", [1.0, 300.0, defaults.PLENTIFUL])
+def test_the_ridge_of_classes_is_constant_unless_information_is_plentiful(signal):
+    assert ridge("classification", signal) == defaults.RIDGE
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.01, 0.8, 3.0])
-def test_the_ridge_of_classes_is_at_most_the_variance_of_little_noise(noise):
-    assert added_weight("classification", noise) == pytest.approx(noise**2 + defaults.MIN_WEIGHT)
-
-
-def test_the_ridge_of_classes_never_falls_with_the_noise():
-    weights = [added_weight("classification", noise / 10) for noise in range(200)]
-    assert weights == sorted(weights)
+def test_the_ridge_of_classes_shrinks_with_the_root_of_plentiful_information():
+    assert ridge("classification", 9 * defaults.PLENTIFUL) == pytest.approx(defaults.RIDGE / 3)
+    assert ridge("classification", math.inf) == 0, "without noise"
 
 
 def test_the_ridge_of_numbers_is_larger_where_records_are_few_for_their_features():
-    scarce, plenty = (added_weight("regression", 87.0, signal) for signal in (1e2, 1e6))
-    assert plenty == defaults.RIDGE * 87.0 + defaults.MIN_WEIGHT
-    assert scarce > 5 * plenty
+    assert ridge("regression", 1e6) == defaults.RIDGE
+    assert ridge("regression", 1e2) > 5 * defaults.RIDGE

@@ -148,7 +148,7 @@ class _Booster:
         self._signal = defaults.information(n_rows, float(plan.mu_squared))
         self._noise = noise_of(plan.rounds)
         self._ridge = defaults.ridge(
-            self._task, self._noise / UNIT, self._signal, domain.n_features, settings.n_rounds, settings.learning_rate
+            self._task, self._signal, domain.n_features, settings.n_rounds, settings.learning_rate
         )
 
     def run(self, receipt: Receipt, clip_receipt: Receipt | None) -> list[Round]:
