@@ -26,13 +26,21 @@ def rise(few: npt.NDArray[np.float64], more: npt.NDArray[np.float64]) -> tuple[f
     return float(mean), float(stats.t.sf(mean / spread * math.sqrt(len(differences)), len(differences) - 1))
 
 
+def ratio(over: npt.NDArray[np.float64], under: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return the ratio of two mean errors over the same splits, and its standard error (by the delta method)."""
+    if not under.any():
+        return (math.inf if over.any() else 1.0), math.nan
+    value = over.mean() / under.mean()
+    return float(value), float((over - value * under).std(ddof=1) / math.sqrt(len(under)) / under.mean())
+
+
 def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdict], str]:
     """Return the verdicts and the table of a contender that is measured along the sweep and at its limit."""
     names = (*NAMES, *MULTICLASS)
     repeats_at_limit = CONTENDERS[f"{contender}-limit"].repeats
     pairs = list(combinations(SWEEP, 2))
     level = FAMILY_WISE_LEVEL / (len(pairs) * len(names))
-    rows, clear, near, complete = [], [], [], True
+    rows, clear, near, behind, complete = [], [], [], [], True
     for name in names:
         errors = {epsilon: scores.errors(contender, name, epsilon) for epsilon in SWEEP}
         at_limit = [scores.errors(f"{contender}-limit", name, epsilon) for epsilon in LIMIT]
@@ -43,14 +51,16 @@ def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdi
             ((pair, rise(errors[pair[0]], errors[pair[1]])) for pair in pairs), key=lambda item: item[1][1]
         )
         clear.append(p < level)
-        at_thousand, at_infinity = (values.mean() for values in at_limit)
-        near.append(bool(at_thousand <= CLOSE_TO_INFINITE * at_infinity))
+        times, times_error = ratio(*at_limit)
+        far = times > CLOSE_TO_INFINITE
+        near.append(not far)
+        behind += [f"{scores.facts[name].title}: {times:.3f} ± {times_error:.2g}"] if far else []
         rows.append(
             [
                 scores.facts[name].title,
                 *(f"{values.mean():.3g}" for values in (*errors.values(), *at_limit)),
                 f"{by:.2g} ({worst[0]:g} → {worst[1]:g}), p = {p:.2g}" if by > 0 else "none",
-                f"{at_thousand / at_infinity:.3f}" if at_infinity else "–",
+                f"{times:.3f} ± {times_error:.2g}",
             ]
         )
     header = ["error", *(f"{e:g}" for e in SWEEP), f"{LIMIT[0]:g}", "∞", "clearest rise", f"{LIMIT[0]:g} : ∞"]
@@ -63,14 +73,15 @@ def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdi
         Verdict(
             f"{title}: error at ε = {LIMIT[0]:g} within 5 % of that at ε = ∞",
             all(near) if complete else None,
-            f"on {sum(near)} of {len(near)} sets ({repeats_at_limit} repeats)",
+            f"on {sum(near)} of {len(near)} sets ({repeats_at_limit} repeats)"
+            + (f"; not {', '.join(behind)} (± its standard error)" if behind else ""),
         ),
     ]
     text = (
         f"## More ε: {title}\n\nThe error (MSE, or share of wrong labels) of {title}. A rise is clear if a paired t "
         f"test over the {REPEATS} repeats, one side, has p < {level:.1g}, which keeps the chance of one false alarm "
         f"among all {len(pairs)} pairs of ε and {len(names)} sets below {FAMILY_WISE_LEVEL:g} (Bonferroni). With "
-        f"hardly any noise and with none, over {repeats_at_limit} repeats, for a row is much of a small error.\n\n"
-        + table(header, rows)
+        f"hardly any noise and with none, over {repeats_at_limit} repeats, for a row is much of a small error. Their "
+        "ratio ± its standard error.\n\n" + table(header, rows)
     )
     return verdicts, text

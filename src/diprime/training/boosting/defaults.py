@@ -28,6 +28,7 @@ GAIN_MEMORY = 0.9
 
 RIDGE = 6.0
 RIDGE_PER_FEATURE = 160.0  # of numbers, where information is scarce
+PLENTIFUL = 50_000.0  # the information from which the ridge of classes shrinks
 FINE_PAIR_GAIN = 0.3 * 4096
 MIN_WEIGHT = 1.0  # added to a cell's number of records or Hessians, where there is no noise
 
@@ -60,12 +61,26 @@ def cells_of_pair(signal: float) -> int:
 def ridge(task: Task, signal: float, n_features: int, n_rounds: int, rate: float) -> float:
     """Return the weight, in standard deviations of the noise of a gradient sum, that is added to every cell.
 
-    The noise of a step is then at most rate/ridge of the largest gradient. Where the records are few for their number
-    of features, what noise adds to the predictions over all rounds, (rate/ridge)²·rounds, must be small beside what can
-    be learnt about each feature.
+    The noise of a step is then at most rate/ridge of the largest gradient. For numbers, where the records are few for
+    their number of features, what noise adds to the predictions over all rounds, (rate/ridge)²·rounds, must be small
+    beside what can be learnt about each feature.
+
+    For classes, a ridge also slows learning down in cells where most records are classified well, and so have small
+    Hessians. Where information is plentiful, that costs more than the noise in these cells does.
+
+    Parameters
+    ----------
+    task : {"regression", "classification"}
+        The kind of target.
+    signal : float
+        The :func:`information`.
+    n_features, n_rounds : int
+        The numbers of features and rounds.
+    rate : float
+        The learning rate.
     """
     if task == "classification":
-        return RIDGE
+        return RIDGE * min(1.0, math.sqrt(PLENTIFUL / signal))
     return max(RIDGE, rate * math.sqrt(n_rounds) * RIDGE_PER_FEATURE * n_features / signal)
 
 
