@@ -165,6 +165,7 @@ def learn_domain(
         list[str] | None,
         typer.Option("--class", metavar="LABEL", help="Without --domain: a class to predict; may be repeated."),
     ] = None,
+    budget: BudgetOption = None,
 ) -> None:
     """Learn a domain privately, and print it.
 
@@ -180,7 +181,7 @@ def learn_domain(
         domain = open_domain(file, target, task, numbers or [], classes or [])
     else:
         raise InputError("Give the column to predict, --target COLUMN, or what is known, --domain FILE.")
-    with progress("Reading") as advance:
+    with charged_to(budget), progress("Reading") as advance:
         learnt = learn(file, domain, target, epsilon, delta, advance)
     print(learnt.to_toml(), end="")
     if learnt.origin.ledger is not None:
@@ -390,6 +391,7 @@ def score(
     confidence: Annotated[
         float, typer.Option(metavar="NUMBER", help="How sure intervals are to hold the truth.")
     ] = 0.95,
+    budget: BudgetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score a model on private test rows, with noise and confidence intervals: accuracy, AUC, errors and more.
@@ -403,7 +405,7 @@ def score(
     model = diprime.load(model_path)
     domain, file = model.domain_, DataFile(data)
     target = target_column(file, domain)
-    with progress("Reading") as advance:
+    with charged_to(budget), progress("Reading") as advance:
         batches = file.decoded_batches({**domain.features, target: domain.target}, advance)
         pairs = ((batch.select(domain.names), batch[target]) for batch in batches)
         result = diprime.private_score_batches(model, pairs, epsilon, confidence=confidence)

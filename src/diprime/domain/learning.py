@@ -210,11 +210,12 @@ def learn(
     if source.seeded:
         ledger.waive("random_state was set, so whoever knows it can take the noise off the domain.")
     spending.refuse_waived(ledger.waivers, WORDS_FOR_BUDGETS, budgets)
-    ledger.studies = spending.charge(plan.loss, WORDS_FOR_BUDGETS, budgets)
+    spending.check(plan.loss, WORDS_FOR_BUDGETS, budgets)
+    payments = _Payments(plan.loss, ledger, budgets)
     learnt = _with_target(features, target)
     of_columns = _Columns(list(features), batches)
-    bounds = _learn_ranges(learnt, of_columns, plan, ledger, source)
-    levels = _learn_levels(learnt, of_columns, plan, ledger, source)
+    bounds = _learn_ranges(learnt, of_columns, plan, payments, source)
+    levels = _learn_levels(learnt, of_columns, plan, payments, source)
     for name, (low, high) in bounds.items():
         open_feature = learnt[name]
         assert isinstance(open_feature, Numeric)
@@ -227,6 +228,20 @@ def learn(
         str(name): Categorical(buckets=BUCKETS) if feature.is_open else feature for name, feature in learnt.items()
     }
     return closed, Categorical([NO_CLASS]) if new_target.is_open else new_target, ledger
+
+
+class _Payments:
+    """Pays from the ledger, and charges the budgets of the study right before the first release."""
+
+    def __init__(self, loss: PrivacyLoss, ledger: Ledger, budgets: Sequence[Spendable]) -> None:
+        self._loss = loss
+        self._ledger = ledger
+        self._budgets = budgets
+
+    def pay(self, charge: Charge) -> Receipt:
+        if not self._ledger.charges:
+            self._ledger.studies = spending.charge(self._loss, WORDS_FOR_BUDGETS, self._budgets)
+        return self._ledger.pay(charge)
 
 
 class _Columns:
@@ -251,7 +266,7 @@ def _learn_ranges(
     features: Mapping[str | None, Feature],
     columns: _Columns,
     plan: LearningPlan,
-    ledger: Ledger,
+    payments: _Payments,
     source: RandomSource,
 ) -> dict[str | None, tuple[float, float]]:
     names = [name for name, feature in features.items() if isinstance(feature, Numeric) and feature.is_open]
@@ -261,17 +276,17 @@ def _learn_ranges(
     assert plan.count is not None
     first = scales(1.0)
     n_rows, whole, tallies = _tally_first(columns, names, first)
-    n_records = int(discrete_laplace(np.array([[n_rows]]), ledger.pay(plan.count), 1, source.streams(1))[0, 0])
+    n_records = int(discrete_laplace(np.array([[n_rows]]), payments.pay(plan.count), 1, source.streams(1))[0, 0])
     chosen: dict[str | None, tuple[float, float]] = {}
     for group, members in groups.items():
         charge = plan.ranges[group][0]
         family = scales(per_doubling(n_records, float(charge.epsilon)))
-        chosen |= _choose({name: (family, tallies[name]) for name in members}, ledger.pay(charge), source)
+        chosen |= _choose({name: (family, tallies[name]) for name in members}, payments.pay(charge), source)
     families = {name: parts(*bounds) for name, bounds in chosen.items()}
     tallies = _tally(columns, families)
     for group, members in groups.items():
         charge = plan.ranges[group][1]
-        chosen |= _choose({name: (families[name], tallies[name]) for name in members}, ledger.pay(charge), source)
+        chosen |= _choose({name: (families[name], tallies[name]) for name in members}, payments.pay(charge), source)
     return {name: _whole(*bounds) if name in whole else bounds for name, bounds in chosen.items()}
 
 
@@ -345,7 +360,7 @@ def _learn_levels(
     features: Mapping[str | None, Feature],
     columns: _Columns,
     plan: LearningPlan,
-    ledger: Ledger,
+    payments: _Payments,
     source: RandomSource,
 ) -> dict[str | None, list[Any]]:
     """Return the frequent values of open columns; columns without any are left out."""
@@ -356,7 +371,7 @@ def _learn_levels(
     for _, column in columns:
         for name in names:
             _count_values(column(name), counts[name])
-    receipt = ledger.pay(plan.levels)
+    receipt = payments.pay(plan.levels)
     levels: dict[str | None, list[Any]] = {}
     for name, of_column in counts.items():
         released = frequent(np.array(list(of_column.values()), dtype=np.int64), receipt, source.streams(1))

@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from diprime.domain.features import Numeric, bounds
 from diprime.estimators.parameters import EPSILON, RANDOM_STATE
 from diprime.estimators.trees import PrivateTrees
+from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
+from diprime.privacy.measures import PureEpsilon
 from diprime.privacy.randomness import RandomSource
 from diprime.scoring.classes import plan_of_classes, score_classes
 from diprime.scoring.numbers import NumberFacts, plan_of_numbers, score_numbers
@@ -118,8 +120,13 @@ def _private_score(
         ledger.waive("random_state was set, so whoever knows it can take the noise off the score.")
         warnings.warn(f"This score is not private: {ledger.waivers[0]}", PrivacyWarning, stacklevel=3)
     source: RandomSource = RANDOM_STATE.check(random_state)
+    words = f"a score of {type(model).__name__}"
+    loss = PureEpsilon(ledger.epsilon).loss(1)
+    spending.refuse_waived(ledger.waivers, words)
+    spending.check(loss, words)
     tables = Tables(plan, ledger, source)
     records = read_records(model, batches)
+    ledger.studies = spending.charge(loss, words)
     content = _score(model, records, tables, confidence)
     if ledger.total != ledger.epsilon:
         raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
