@@ -116,7 +116,7 @@ def users_of(*names):
 
 
 def test_one_place_opens_ledgers():
-    """A ledger of one's own pays for anything: only what shows it opens one, a fit, the learning of a domain, a score."""
+    """A ledger of one's own pays for anything: fits, domains and scores open one, and show it."""
     assert users_of("Ledger") == {"domain/learning.py", "estimators/base.py", "scoring/scorers.py"}
 
 

@@ -143,9 +143,10 @@ def draft_domain(
         "diprime domain learn people.csv --domain open.toml --epsilon 0.1 > domain.toml",
     ),
 )
-def learn_domain(
+def learn_domain(  # noqa: PLR0913 -- the options of a command are arguments
     data: DataPath,
     epsilon: EpsilonOption,
+    *,
     delta: Annotated[
         float, typer.Option(metavar="NUMBER", help="Learn levels of text as well, with so much delta.")
     ] = 0.0,
