@@ -49,7 +49,7 @@ def ends_of(found):
 
 def released(nodes, layout, epsilon, source):
     """Release the windows of several nodes, for an epsilon that is paid for each of their quantiles."""
-    return release_windows(counted(nodes, layout), layout, pay(window_charge(epsilon)), source)
+    return release_windows(counted(nodes, layout), layout, pay(window_charge(layout, epsilon)), source)
 
 
 def window_of(target, layout, epsilon, source):
@@ -377,7 +377,7 @@ def test_windows_of_nodes_are_released_as_often_as_rounds_were_paid_for(times):
 
 
 def test_one_quantile_that_was_paid_for_is_not_enough_for_a_window():
-    charge = window_charge(Fraction(1))
+    charge = window_charge(TargetLayout.of_number(4096), Fraction(1))
     with pytest.raises(UnpaidReleaseError, match="1 of 1 paid releases are left, 2 requested"):
         release_windows(counted([[1]], SMALL), SMALL, pay(replace(charge, times=1)), RandomSource(0))
 

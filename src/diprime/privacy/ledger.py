@@ -62,6 +62,9 @@ class Ledger:
         The ledgers of the models that were merged.
     delta : Fraction, default=0
         The budget of Gaussian charges, beside epsilon; other numbers are converted as :func:`exact_delta` does.
+    unit_records : int or None, default=None
+        Who is protected: one person, of whose records so many are used at most; or, if None, one record. Charges are
+        what releases cost that unit.
 
     Examples
     --------
@@ -78,6 +81,7 @@ class Ledger:
     waivers: list[str] = field(default_factory=list)
     merged: list[Ledger] = field(default_factory=list)
     delta: Fraction = field(default=Fraction(0), kw_only=True)
+    unit_records: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.epsilon, Fraction):
@@ -88,9 +92,13 @@ class Ledger:
     def merge(cls, ledgers: Sequence[Ledger]) -> Ledger:
         """Return the ledger of models of disjoint populations.
 
-        One record is in one population: what the models cost together is what one of them costs. So the largest E and
-        the largest μ² of the ledgers bound it, and the largest alone where all are of one kind.
+        One record, or one person, is in one population: what the models cost together is what one of them costs. So the
+        largest E and the largest μ² of the ledgers bound it, and the largest alone where all are of one kind. The
+        models may use different numbers of records of a person, of which the largest is stated: whichever model a
+        person is in protects all of her records. A model of single records does not, so the two are not merged.
         """
+        if len({ledger.unit_records is None for ledger in ledgers}) > 1:
+            raise ValueError("A ledger that protects persons and one that protects single records cannot be merged.")
         loss, strict = _largest(ledger.loss for ledger in ledgers), _largest(ledger.strict_loss for ledger in ledgers)
         delta = max(ledger.delta for ledger in ledgers)
         epsilon = epsilon_of_loss(loss, max(ledger.total for ledger in ledgers), delta)
@@ -102,7 +110,20 @@ class Ledger:
         ]
         used = [pair for pair in pairs if any(measure.cost for measure in pair)] or pairs[:1]
         charges = [_merged_charge(len(ledgers), measure, strict_measure) for measure, strict_measure in used]
-        return cls(epsilon, accounting, charges, waivers, list(ledgers), delta=delta)
+        unit = max((ledger.unit_records for ledger in ledgers if ledger.unit_records is not None), default=None)
+        return cls(epsilon, accounting, charges, waivers, list(ledgers), delta=delta, unit_records=unit)
+
+    @property
+    def unit(self) -> str:
+        """Who is protected, in words: "record" or "person"."""
+        return "record" if self.unit_records is None else "person"
+
+    @property
+    def whole_unit(self) -> str:
+        """Who is protected, in words: "one record", or one person with the largest number of records that are used."""
+        if self.unit_records is None:
+            return "one record"
+        return f"one person, up to {self.unit_records} record{'s' * (self.unit_records > 1)},"
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -138,9 +159,9 @@ class Ledger:
         total = sum((c.total for c in self.charges if type(c.measure) is type(charge.measure)), Fraction(0))
         return float(charge.total / total) if 0 < total < math.inf else 0.0
 
-    def epsilon_of_group(self, n_records: int) -> Epsilon:
-        """Return the epsilon at the ledger's delta if so many records change; to replace one, two do."""
-        return self.total if n_records == 1 else epsilon_of_loss(self.loss.of_group(n_records), math.inf, self.delta)
+    def epsilon_of_group(self, n_units: int) -> Epsilon:
+        """Return the epsilon at the ledger's delta if so many records, or persons, change; to replace one, two do."""
+        return self.total if n_units == 1 else epsilon_of_loss(self.loss.of_group(n_units), math.inf, self.delta)
 
     @property
     def objections(self) -> list[str]:
@@ -187,7 +208,7 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ledger as plain data; fractions are exact text."""
-        return {
+        data = {
             "epsilon": exact_text(self.epsilon),
             "delta": exact_text(self.delta),
             "total": exact_text(self.total),
@@ -197,12 +218,13 @@ class Ledger:
             "waivers": list(self.waivers),
             "merged": [ledger.to_dict() for ledger in self.merged],
         }
+        return data if self.unit_records is None else {**data, "unit_records": self.unit_records}
 
     @classmethod
     def from_dict(cls, data: Any) -> Ledger:
         """Return the ledger that :meth:`to_dict` described; raise `ValueError` if anything is wrong with it.
 
-        A ledger without a delta has delta = 0.
+        A ledger without a delta has delta = 0, and one without a number of records protects single records.
         """
         ledger = cls._from_dict(data, "the ledger", 1)
         _check_totals(ledger, data)
@@ -212,7 +234,9 @@ class Ledger:
     def _from_dict(cls, data: Any, where: str, depth: int) -> Ledger:
         if depth > _MAX_NESTED:
             raise ValueError(f"{where} is nested more than {_MAX_NESTED} deep.")
-        check_fields(data, _TYPES_OF_LEDGER, where, {"delta"})
+        check_fields(data, _TYPES_OF_LEDGER, where, {"delta", "unit_records"})
+        if data.get("unit_records", 1) < 1:
+            raise ValueError(f"unit_records of {where} is not a number of records.")
         if data["accounting"] not in ("strict", "paper"):
             raise ValueError(f"accounting of {where} is neither 'strict' nor 'paper'.")
         if not all(isinstance(waiver, str) for waiver in data["waivers"]):
@@ -225,7 +249,9 @@ class Ledger:
         merged = [
             cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
         ]
-        return cls(epsilon, data["accounting"], charges, list(data["waivers"]), merged, delta=exact_delta(delta))
+        ledger = cls(epsilon, data["accounting"], charges, list(data["waivers"]), merged, delta=exact_delta(delta))
+        ledger.unit_records = data.get("unit_records")
+        return ledger
 
     def to_json(self) -> str:
         """Return the ledger as JSON."""
@@ -267,7 +293,9 @@ class Ledger:
         once, twice = rounded_text(self.total), rounded_text(self.epsilon_of_group(2))
         notes = [
             *self._sum_of_mu(),
-            f"One record added or removed: epsilon = {once}; one record replaced: epsilon = {twice}.",
+            f"{self.whole_unit.capitalize()} added or removed: epsilon = {once}; one {self.unit} replaced: "
+            f"epsilon = {twice}.",
+            *self._meaning_of_unit(),
             *self._meaning_of_delta(),
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
         ]
@@ -283,13 +311,21 @@ class Ledger:
             return []
         return [f"Sum of the charges: {_loss_text(loss)}. At delta = {rounded_text(self.delta)} that is:"]
 
+    def _meaning_of_unit(self) -> list[str]:
+        if self.unit_records is None:
+            return []
+        return [
+            f"All records of a person are protected together. At most {self.unit_records} of them are used, chosen at "
+            "random; their weights add up to the same for everybody, and bounds are for that sum."
+        ]
+
     def _meaning_of_delta(self) -> list[str]:
         if not self.total_delta:
             return []
         return [
-            f"delta = {rounded_text(self.total_delta)}: whatever set of results is looked at, one record changes its "
-            "probability by at most a factor of e^epsilon, and by delta besides. delta should be far below one over "
-            "the number of persons.",
+            f"delta = {rounded_text(self.total_delta)}: whatever set of results is looked at, one {self.unit} changes "
+            "its probability by at most a factor of e^epsilon, and by delta besides. delta should be far below one "
+            "over the number of persons.",
         ]
 
 
@@ -302,6 +338,7 @@ _TYPES_OF_LEDGER: dict[str, type] = {
     "charges": list,
     "waivers": list,
     "merged": list,
+    "unit_records": int,
 }
 
 
@@ -330,6 +367,8 @@ def _check_merged(ledger: Ledger, where: str) -> None:
         hidden = set(part.waivers) - set(ledger.waivers)
         if hidden or part.delta > ledger.delta or (part.accounting, ledger.accounting) == ("paper", "strict"):
             raise ValueError(f"{where} promises more than a ledger that was merged into it.")
+        if part.unit != ledger.unit or (part.unit_records or 0) > (ledger.unit_records or 0):
+            raise ValueError(f"{where} protects others than a ledger that was merged into it.")
         if _largest([part.loss, ledger.loss]) != ledger.loss:
             raise ValueError(f"{where} costs less than a ledger that was merged into it.")
         if _largest([part.strict_loss, ledger.strict_loss]) != ledger.strict_loss:
