@@ -48,7 +48,10 @@ def splitter_of(method, task):
 def receipts_of(splitter, depth, plan=NO_WINDOWS, epsilon=Fraction(2)):
     """Pay for one round of growth."""
     return TreeReceipts(
-        {level: pay(node_windows_charge(level, each, 1, "")) for level, each in plan.epsilons.items()},
+        {
+            level: pay(node_windows_charge(splitter.domain.layout, level, each, 1, ""))
+            for level, each in plan.epsilons.items()
+        },
         [[pay(charge) for charge in splitter.charges(level, epsilon, 1, "")] for level in range(depth)],
         pay(leaf_charge(splitter.domain.layout, epsilon, 1, "", STRICT)),
     )

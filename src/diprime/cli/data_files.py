@@ -208,14 +208,20 @@ def read_domain(path: Path) -> tuple[Domain, str]:
         raise InputError(f"{path} is not a domain: {error}") from None
 
 
-def target_column(file: DataFile, domain: Domain) -> str:
-    """Return the name of the target's column: given by the domain, or else the only column that is not a feature."""
+def target_column(file: DataFile, domain: Domain, persons: Collection[str] = ()) -> str:
+    """Return the name of the target's column: given by the domain, or else the only column that is nothing else."""
     if domain.target_name is not None:
-        return domain.target_name
-    others = [name for name in file.columns if name not in domain.features]
+        return _not_of_persons(domain.target_name, persons)
+    others = [name for name in file.columns if name not in domain.features and name not in persons]
     if len(others) == 1:
         return others[0]
     raise InputError(
         f"The domain does not name its target, and {file.path} has {len(others)} columns that are no features; "
         'write name = "…" under [target].'
     )
+
+
+def _not_of_persons(target: str, persons: Collection[str]) -> str:
+    if target in persons:
+        raise InputError(f"The column {target!r} is the target, so it cannot say who a record belongs to as well.")
+    return target
