@@ -230,9 +230,8 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
     budget = f"ε = {epsilon:g}, δ = {float(ledger.delta):g}" if boost else f"ε = {epsilon:g}"
     print(f"A fit of about {rows:,} rows with {budget}\n\n{planned.shape}\n")
     if max_records > 1:
-        print(
-            f"Protected: one person, up to {max_records} records, added or removed; about {-(-rows // max_records):,} persons.\n"
-        )
+        n_persons = -(-rows // max_records)
+        print(f"Protected: {ledger.whole_unit} added or removed; about {n_persons:,} persons.\n")
     _print_budget(ledger)
     kind = "boosted model" if boost else "forest"
     print(f"\nRehearsal on made-up data, mean of {repeats}:")
@@ -279,8 +278,9 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
 
     It is a forest under epsilon or, with --boost, a boosted model under epsilon and delta. Both are
     spent each time: a second model of the same people spends them again. Without --person, every record is taken to be
-    a person of its own. Columns that neither the domain nor --person names are not read. A number that cannot be read is an error, for you who hold the data; nothing is released then. Memory:
-    about two bytes for each value of the table, plus a batch of rows.
+    a person of its own. Columns that neither the domain nor --person names are not read. A number that cannot be read
+    is an error, for you who hold the data; nothing is released then. Memory: about two bytes for each value of the
+    table, plus a batch of rows.
     """
     _check_folder(output)
     domain, text = read_domain(domain_path)
