@@ -233,3 +233,45 @@ def test_65535_trees_are_all_used():
     after, _ = BOTH("scatter", codes, targets, trees, NO_WEIGHTS, ends, np.zeros((2, 3), dtype=np.uint8))
     assert after[-1].tolist() == [[1, 2, 1], [2, 3, 0]]
     assert after[-2][[0, 65534]].tolist() == [1, 2]
+
+
+# -- weights ----------------------------------------------------------------------------------------------------------
+
+
+def as_weighted(codes, targets, weights):
+    """Return rows of bytes whose weights are before their targets."""
+    return as_records(np.concatenate([codes, weights[:, None]], axis=1), targets)
+
+
+@given(seeds, st.integers(0, 30), st.integers(0, 5), st.sampled_from([1, 3]), st.sampled_from([32, 38]))
+@many
+def test_a_weighted_record_adds_as_much_as_so_many_records(seed, n, n_features, n_columns, shift):
+    rng = np.random.default_rng(seed)
+    codes, targets = draw_records(rng, n, n_features)
+    weights = rng.choice([1, 2, 204, 255], n).astype(np.uint8)
+    columns, amounts = draw_tables(rng, n_columns, shift, 1)
+    zero, end = np.zeros(1, dtype=np.int64), np.array([n], dtype=np.int64)
+    records = as_weighted(codes, targets, weights)
+    many_codes, many_targets = np.repeat(codes, weights, axis=0), np.repeat(targets, weights)
+    bins = np.zeros((1, n_features * 256 * n_columns), dtype=np.uint64)
+    after, _ = BOTH("accumulate", records, zero, end, zero, zero, columns, amounts, n_columns, True, bins)
+    expected = histogram_of(many_codes, many_targets, columns, amounts[0], n_columns)
+    np.testing.assert_array_equal(after[-1][0], expected)
+    start = np.zeros((1, n_columns), dtype=np.uint64)
+    after, _ = BOTH("node_sums", records, zero, end, columns, amounts[0], True, start)
+    np.add.at(start[0], columns[many_targets], amounts[0][many_targets])
+    np.testing.assert_array_equal(after[-1], start)
+
+
+@given(seeds, st.integers(0, 30), st.integers(0, 4), st.integers(0, 3))
+@many
+def test_scatter_writes_weights_before_targets(seed, n, n_features, n_bytes_of_nothing):
+    rng = np.random.default_rng(seed)
+    codes, targets = draw_records(rng, n, n_features)
+    weights = rng.integers(0, 256, n).astype(np.uint8)
+    records = np.full((n, n_features + n_bytes_of_nothing + 3), 77, dtype=np.uint8)
+    trees = np.zeros(n, dtype=np.uint16)
+    after, _ = BOTH("scatter", codes, targets, trees, weights, np.zeros(1, dtype=np.int64), records)
+    nothing = np.full((n, n_bytes_of_nothing), 77, dtype=np.uint8)
+    expected = as_weighted(np.concatenate([codes, nothing], axis=1), targets, weights)
+    np.testing.assert_array_equal(after[-1], expected)
