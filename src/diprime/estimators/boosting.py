@@ -86,7 +86,7 @@ class _Boosting(PrivateTrees):
             learning_rate=defaults.learning_rate(n_rounds) if rate is None else float(rate),
             interactions=INTERACTIONS.check(self.interactions),
             verbose=VERBOSE.check(self.verbose),
-            max_records=MAX_RECORDS_PER_GROUP.check(self.max_records_per_group),
+            max_records_per_group=MAX_RECORDS_PER_GROUP.check(self.max_records_per_group),
         )
 
     def _plan(self, settings: BoostingSettings, domain: Domain) -> BoostingPlan:

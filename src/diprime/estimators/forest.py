@@ -104,7 +104,7 @@ class _DiPriMe(PrivateTrees):
             partition=partition,
             policy=PUBLISHED if ACCOUNTING.check(self.accounting) == "paper" else STRICT,
             verbose=VERBOSE.check(self.verbose),
-            max_records=MAX_RECORDS_PER_GROUP.check(self.max_records_per_group),
+            max_records_per_group=MAX_RECORDS_PER_GROUP.check(self.max_records_per_group),
         )
 
     def _plan(self, settings: Settings, domain: Domain) -> BudgetPlan:

@@ -62,7 +62,7 @@ class BudgetPlan:
     def make(cls, settings: Settings, domain: Domain) -> BudgetPlan:
         """Plan a fit, before any row is read."""
         epsilon, joint = settings.epsilon, settings.method == "joint"
-        layout = domain.layout.of_persons(settings.max_records)
+        layout = domain.layout.of_persons(settings.max_records_per_group)
         counts = window = None
         share = Fraction(1)
         if joint or settings.n_estimators is None or settings.max_depth is None:
@@ -147,7 +147,7 @@ class TreePlan:
         else:
             n_rounds, n_together = shape.n_trees, 1
             composition = "every tree sees all records: it counts once a tree"
-        layout = domain.layout.of_persons(settings.max_records)
+        layout = domain.layout.of_persons(settings.max_records_per_group)
         node_windows = {}
         if plan.window is not None:
             levels = defaults.window_levels(shape.n_rows, plan.epsilon, shape.n_trees, shape.depth)

@@ -35,7 +35,7 @@ def train(
     threads: Threads,
 ) -> tuple[Structure, LeafSums]:
     """Spend the budget: everything that is released is computed here, from an engine's sums, after it is paid for."""
-    layout = domain.layout.of_persons(settings.max_records)
+    layout = domain.layout.of_persons(settings.max_records_per_group)
 
     counts: list[int] = []
     if plan.counts is not None:

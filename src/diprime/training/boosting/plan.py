@@ -74,7 +74,7 @@ class BoostingPlan:
     @classmethod
     def make(cls, settings: BoostingSettings, domain: Domain) -> BoostingPlan:
         """Plan a fit."""
-        layout = domain.layout.of_persons(settings.max_records)
+        layout = domain.layout.of_persons(settings.max_records_per_group)
         numeric = layout.task == "regression"
         budget = gaussian_budget(settings.epsilon, settings.delta)
         clip_share = defaults.CLIP_SHARE if numeric else Fraction(0)

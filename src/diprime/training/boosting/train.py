@@ -83,7 +83,7 @@ def train_boosting(
     source: RandomSource,
 ) -> Boosted:
     """Spend the budget: everything that is released is computed here, from an engine's sums, after it is paid for."""
-    layout = domain.layout.of_persons(settings.max_records)
+    layout = domain.layout.of_persons(settings.max_records_per_group)
     receipt = ledger.pay(plan.counts)
     start = _numeric_start if layout.task == "regression" else _class_start
     offset, n_rows = start(engine.target_counts, layout.person_weight, receipt, source)
@@ -145,7 +145,7 @@ class _Booster:
         self._grid = grid
         self._source = source
         self._n_rows = n_rows
-        self._layout = domain.layout.of_persons(settings.max_records)
+        self._layout = domain.layout.of_persons(settings.max_records_per_group)
         self._task = self._layout.task
         self._gradients: Gradients = gradients_of(self._layout)
         self._choice = FeatureChoice(domain.n_features)

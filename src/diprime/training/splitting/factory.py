@@ -18,7 +18,7 @@ from diprime.training.splitting.median import MedianSplitter
 def make_splitter(domain: Domain, settings: Settings, linear_tail: Fraction, source: RandomSource) -> Splitter:
     """Return the splitter for the settings; only ``"joint"`` uses ``linear_tail``."""
     categories = CategoricalCandidates.draw(domain, source)
-    weight = person_weight(settings.max_records)
+    weight = person_weight(settings.max_records_per_group)
     if settings.method == "joint":
         balance = settings.balance
         if balance is None:
