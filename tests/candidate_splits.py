@@ -107,7 +107,7 @@ def paid_level(splitter, regions, epsilon, source):
 def grow(engine, splitter, domain, n_trees, epsilons, source):
     """Pay for trees with one level for each epsilon, and grow them as a fit does."""
     levels = [[pay(charge) for charge in splitter.charges(i, epsilon, 1, "")] for i, epsilon in enumerate(epsilons)]
-    grower = Grower(engine, splitter, domain, source, ONE, domain.layout.whole_range)
+    grower = Grower(engine, splitter, domain, domain.layout, source, ONE, domain.layout.whole_range)
     return grower.grow(n_trees, TreeReceipts({}, levels, receipt(DISCRETE_LAPLACE)))
 
 

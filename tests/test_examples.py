@@ -19,7 +19,7 @@ def numbers(pattern, text):
 
 
 def test_every_example_is_tested():
-    tested = {"bike_rentals", "census_income", "demo", "log_scaled_rent", "two_hospitals"}
+    tested = {"bike_rentals", "census_income", "demo", "log_scaled_rent", "several_visits", "two_hospitals"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -68,3 +68,14 @@ def test_a_merged_model_costs_no_more_than_its_parts(capsys):
     assert numbers(r"epsilon ([\d.]+), mean", printed) == [1, 1, 1]
     assert min(numbers(r"accuracy ([\d.]+)%", printed)) > 75  # 63 % are in one class
     assert "2 merged models" in printed
+
+
+def test_all_visits_of_a_patient_are_protected_together(capsys):
+    printed = printed_by("several_visits", capsys)
+    accuracies = numbers(r"accuracy ([\d.]+)%", printed)
+    assert len(accuracies) == 4
+    assert min(accuracies) > 65
+    visits, patients = numbers(r"(\d+) (?:visits of|patients)", printed)[:2]
+    assert visits > 2 * patients
+    assert "One person, up to 6 records, added or removed: epsilon = 1; one person replaced" in printed
+    assert "NOT PRIVATE" not in printed

@@ -5,7 +5,7 @@ from datetime import date
 import polars as pl
 import pytest
 
-from diprime.cli.checking import ColumnCheck, check
+from diprime.cli.checking import ColumnCheck, Kept, check
 from diprime.cli.data_files import DataFile
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.domain import Categorical, Domain, Numeric
@@ -15,7 +15,9 @@ AGE, SEX = Numeric(0, 255), Categorical(["F", "M"])
 
 
 def checked(path, domain, target):
-    return check(DataFile(path), domain, target, lambda share: None)
+    n_rows, checks, persons = check(DataFile(path), domain, target, lambda share: None)
+    assert persons is None
+    return n_rows, checks
 
 
 def test_every_kind_of_value_is_counted(tmp_path):
@@ -71,3 +73,26 @@ def test_dtypes_that_a_fit_refuses_are_refused(tmp_path, values):
     pl.DataFrame({"age": values}).write_parquet(tmp_path / "d")
     with pytest.raises(TypeError, match=r"'age' .*dtype"):
         checked(tmp_path / "d", Domain({"age": AGE}, AGE), "age")
+
+
+def test_records_of_persons_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("diprime.cli.data_files.PARQUET_ROWS", 3)
+    ids = [1, 2, None, 1, 1, 1, 3, 3, None, 1, 1]  # six, one and two records, in several batches
+    pl.DataFrame({"age": [1.0] * 11, "sex": ["F"] * 11, "id": ids}).write_parquet(tmp_path / "d")
+    *_, persons = check(DataFile(tmp_path / "d"), Domain({"age": AGE}, SEX), "sex", lambda share: None, "id")
+    assert (persons.n_persons, persons.n_records, persons.n_unknown, persons.most) == (3, 9, 2, 6)
+    assert persons.kept() == [
+        Kept(1, 1 / 3, 3 / 9),
+        Kept(2, 2 / 3, 5 / 9),
+        Kept(3, 2 / 3, 6 / 9),
+        Kept(5, 2 / 3, 8 / 9),
+        Kept(10, 1.0, 1.0),
+    ]
+    assert persons.to_dict()["kept"][0] == {"max_records": 1, "persons": 1 / 3, "records": 3 / 9}
+
+
+def test_a_table_of_nobody(tmp_path):
+    pl.DataFrame({"age": [1.0], "sex": ["F"], "id": [None]}).write_parquet(tmp_path / "d")
+    *_, persons = check(DataFile(tmp_path / "d"), Domain({"age": AGE}, SEX), "sex", lambda share: None, "id")
+    assert (persons.n_persons, persons.n_unknown) == (0, 1)
+    assert persons.kept() == [Kept(1, 0.0, 0.0)]

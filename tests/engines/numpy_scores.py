@@ -13,16 +13,18 @@ _SHIFT = maps._TABLE_SHIFT
 class NumpyScoreEngine:
     """An engine that moves every record at once, without kernels, blocks or threads."""
 
-    def __init__(self, rows, target, layout, threads):
+    def __init__(self, rows, target, layout, threads, weights=None):
         codes = np.empty((rows.n_rows, rows.n_features), dtype=np.uint8)
         rows.read(0, rows.n_rows, codes)
         self._codes = codes[target >= 0].astype(np.int64)
         self._targets = target[target >= 0].astype(np.int64)
         self._layout = layout
+        weights = np.ones(len(target), dtype=np.uint8) if weights is None else weights
+        self._weights = weights[target >= 0].astype(np.int64)
 
     def target_counts(self):
         counts = np.zeros(self._layout.n_targets, dtype=np.int64)
-        np.add.at(counts, self._targets, 1)
+        np.add.at(counts, self._targets, self._weights)
         return counts
 
     def code_sums(self):
@@ -33,7 +35,7 @@ class NumpyScoreEngine:
             vectors = np.stack([layout.units - self._targets, self._targets], axis=1)
         sums = np.zeros((n_features, 256, layout.n_outputs), dtype=np.int64)
         for feature in range(n_features):
-            np.add.at(sums[feature], self._codes[:, feature], vectors)
+            np.add.at(sums[feature], self._codes[:, feature], vectors * self._weights[:, None])
         return sums
 
     def start(self, offset):
@@ -44,7 +46,8 @@ class NumpyScoreEngine:
         for feature, cells in zip(grid.features, grid.cells, strict=True):
             self._cells += cells[self._codes[:, feature]]
         sums = np.zeros((grid.n_cells, gradients.n_columns), dtype=np.int64)
-        np.add.at(sums, self._cells, vectors_of(gradients, self._scores, self._targets))
+        vectors = vectors_of(gradients, self._scores, self._targets)
+        np.add.at(sums, self._cells, vectors * self._weights[:, None])
         return sums
 
     def move_scores(self, steps):
@@ -53,7 +56,8 @@ class NumpyScoreEngine:
     def residual_counts(self, scale, edges):
         residuals = np.abs(self._targets * scale - self._scores[:, 0])
         bounds = [-1, *(edges - 1).tolist(), np.inf]
-        return np.array([((residuals > low) & (residuals <= high)).sum() for low, high in pairwise(bounds)])
+        inside = [(residuals > low) & (residuals <= high) for low, high in pairwise(bounds)]
+        return np.array([self._weights[here].sum() for here in inside])
 
 
 def vectors_of(gradients, scores, targets):

@@ -14,6 +14,7 @@ from diprime.engines.gradients import (
     UNIT,
     LogisticGradients,
     ResidualGradients,
+    ScoredRecords,
     SoftmaxGradients,
     gradients_of,
     logistic_table,
@@ -34,7 +35,8 @@ def vectors_of(of_task, scores, targets):
         sums = np.zeros((n, of_task.n_columns), dtype=np.int64)
         block = slice(begin, begin + n)
         targets_of_block = np.ascontiguousarray(targets[block], dtype=np.uint16)
-        of_task.add(np.ascontiguousarray(scores[block]), targets_of_block, np.arange(n, dtype=np.uint8), 0, n, sums)
+        cells = np.arange(n, dtype=np.uint8)
+        of_task.add(ScoredRecords(np.ascontiguousarray(scores[block]), targets_of_block, cells), 0, n, sums)
         out.append(sums)
     return np.concatenate(out)
 

@@ -72,7 +72,7 @@ def test_sample_weight_is_refused(task):
     with pytest.raises(ValueError, match="does not take sample_weight"):
         model.fit(X, y, sample_weight=np.ones(50))
     with pytest.raises(TypeError, match="unexpected keyword"):
-        model.fit(X, y, groups=1)
+        model.fit(X, y, weights=1)
 
 
 def test_a_delta_of_zero_says_what_to_do(X, y):

@@ -190,8 +190,8 @@ def test_a_step_of_true_sums_is_found(task, monkeypatch):
         return true[-1]
 
     monkeypatch.setattr(LocalScoreEngine, "gradient_sums", watched)
-    in_records = train._Booster._in_records
-    monkeypatch.setattr(train._Booster, "_in_records", lambda self, released: in_records(self, true[-1]))
+    in_persons = train._Booster._in_persons
+    monkeypatch.setattr(train._Booster, "_in_persons", lambda self, released: in_persons(self, true[-1]))
     differ = []
     for seed in range(4):
         try:
@@ -203,8 +203,8 @@ def test_a_step_of_true_sums_is_found(task, monkeypatch):
 
 
 def test_a_clip_that_follows_from_true_residuals_is_found(monkeypatch):
-    def leaky(counts, n_rows, receipt, source):
-        release(counts, n_rows, receipt, source)
+    def leaky(counts, *rest):
+        release(counts, *rest)
         return (1 + int(counts(np.array([1 << 20])).sum()) % 2) << 20
 
     release = train.release_clip

@@ -21,7 +21,7 @@ from diprime.privacy.randomness import RandomSource
 from diprime.training.splitting.cost import MEDIAN_COST, Cost
 from diprime.training.splitting.histograms import NodeHistograms
 from diprime.training.splitting.joint import _JointLevel
-from diprime.training.splitting.median import QUALITY
+from diprime.training.splitting.median import quality
 from tests.candidate_splits import (
     costs_of_all,
     engine_of,
@@ -101,7 +101,7 @@ def median_distribution(level, histograms):
         return pmf(costs, level.choices.table)
 
     def with_cost(feature, mask, p):
-        (cost,) = mask_costs(histograms, [0], [feature], mask[None], QUALITY)
+        (cost,) = mask_costs(histograms, [0], [feature], mask[None], quality(1))
         return (feature, mask.tobytes()), p, int(cost)
 
     result = {}

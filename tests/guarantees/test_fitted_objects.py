@@ -22,6 +22,7 @@ from diprime.baselines import DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.domain.target_layout import TargetLayout
 from diprime.engines.local import LocalEngine
 from diprime.engines.local_scores import LocalScoreEngine
+from diprime.engines.persons import choose_records
 from diprime.estimators.parameters import RANDOM_STATE
 from diprime.privacy.charges import Receipt
 from diprime.privacy.measures import PureEpsilon
@@ -79,6 +80,46 @@ def test_no_secret_is_found_on_a_fitted_model(task, method, monkeypatch):
     assert leaks(model, secrets) == []
     assert leaks(merge([model, model]), replace(secrets, true_counts=np.tile(secrets.true_counts, 2))) == []
     assert leaks(pickle.loads(pickle.dumps(model)), secrets) == []
+
+
+N_PERSONS = 2753  # another prime
+
+
+def of_persons(learn, task, X, y, **parameters):
+    """Fit to persons with several records each, and ids that are not seen elsewhere."""
+    model = learn(task, X[:0], y[:0], **parameters)
+    ids = np.random.default_rng(0).permutation(np.arange(N) % N_PERSONS) + 88_000_123
+    return model.set_params(max_records_per_group=3).fit(X, y, groups=ids)
+
+
+@pytest.mark.parametrize("learn", [fit, boost])
+@pytest.mark.parametrize("task", TASKS)
+def test_no_secret_is_found_on_a_model_of_persons(task, learn, monkeypatch):
+    monkeypatch.setattr(diprime.estimators.base, "choose_records", spy := Chosen())
+    sources = []
+
+    class Recorded(RandomSource):
+        def __init__(self, random_state=None):
+            super().__init__(random_state)
+            sources.append(self)
+
+    monkeypatch.setattr(diprime.estimators.base, "RANDOM_STATE", replace(RANDOM_STATE, check=Recorded))
+    model = of_persons(learn, task, *make(task, N))
+    n_used = int((spy.used.target >= 0).sum())
+    numbers = {"n": N, "persons": N_PERSONS, "records used": n_used, "an id": 88_000_123, "weights": 6 * N_PERSONS}
+    secrets = Secrets(numbers, {N, N_PERSONS, n_used}, sources[-1]._key.tobytes(), np.array([]))
+    assert leaks(model, secrets) == []
+    planted = copy.copy(model)
+    planted.n_persons_ = N_PERSONS
+    assert leaks(planted, secrets) != []
+
+
+class Chosen:
+    """Remembers what was chosen."""
+
+    def __call__(self, *arguments):
+        self.used = choose_records(*arguments)
+        return self.used
 
 
 @pytest.mark.parametrize("partition", [True, False])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from diprime.engines.weights import NO_WEIGHTS
 from tests.kernel_pairs import Both
 
 BOTH = Both("boosting")
@@ -24,6 +25,15 @@ def draw_scores(rng, n, n_scores):
 def draw_range(rng, n):
     begin, end = np.sort(rng.integers(0, n + 1, 2)).tolist()
     return begin, end
+
+
+def draw_weights(rng, n):
+    """Return weights of records, or none."""
+    return rng.choice([0, 1, 2, 204, 255], n).astype(np.uint8) if rng.random() < 0.5 else NO_WEIGHTS
+
+
+def weight_of(weights, i):
+    return int(weights[i]) if len(weights) else 1
 
 
 seeds = st.integers(0, 2**32 - 1)
@@ -70,13 +80,13 @@ def test_the_last_cell_and_the_largest_scores(n_scores):
 # -- two classes ------------------------------------------------------------------------------------------------------
 
 
-def logistic_by_record(scores, targets, cells, table, begin, end, sums):
+def logistic_by_record(scores, targets, cells, table, begin, end, weights, sums):
     expected = sums.tolist()
     for i in range(begin, end):
         row = (int(scores[i, 0]) >> SHIFT) + len(table) // 2
         gradient, hessian = table[min(max(row, 0), len(table) - 1)].tolist()
-        expected[cells[i]][0] += gradient - (0 if targets[i] else UNIT)
-        expected[cells[i]][1] += hessian
+        expected[cells[i]][0] += weight_of(weights, i) * (gradient - (0 if targets[i] else UNIT))
+        expected[cells[i]][1] += weight_of(weights, i) * (hessian)
     return expected
 
 
@@ -90,14 +100,15 @@ def test_gradients_of_two_classes_are_those_of_the_nearest_row_of_the_table(seed
     table = rng.integers(-(2**15), 2**15, (2 * half, 2)).astype(np.int16)
     sums = rng.integers(-(2**50), 2**50, (256, 2))
     begin, end = draw_range(rng, n)
-    after, _ = BOTH("add_logistic", scores, targets, cells, table, SHIFT, UNIT, begin, end, sums)
-    assert after[-1].tolist() == logistic_by_record(scores, targets, cells, table, begin, end, sums)
+    weights = draw_weights(rng, n)
+    after, _ = BOTH("add_logistic", scores, targets, cells, table, SHIFT, UNIT, begin, end, weights, sums)
+    assert after[-1].tolist() == logistic_by_record(scores, targets, cells, table, begin, end, weights, sums)
 
 
 # -- several classes --------------------------------------------------------------------------------------------------
 
 
-def softmax_by_record(scores, targets, cells, table, begin, end, sums):
+def softmax_by_record(scores, targets, cells, table, begin, end, weights, sums):
     expected, n_classes = sums.tolist(), scores.shape[1]
     for i in range(begin, end):
         own = scores[i].tolist()
@@ -110,7 +121,7 @@ def softmax_by_record(scores, targets, cells, table, begin, end, sums):
         if sum(value**2 for value in gradients + hessians) > 2 * UNIT**2:
             hessians = [0] * n_classes
         for k, value in enumerate(gradients + hessians):
-            expected[cells[i]][k] += value
+            expected[cells[i]][k] += weight_of(weights, i) * value
     return expected
 
 
@@ -124,8 +135,9 @@ def test_gradients_of_several_classes_are_those_of_plain_integers(seed, n, n_cla
     sums = rng.integers(-(2**50), 2**50, (256, 2 * n_classes))
     begin, end = draw_range(rng, n)
     shares = np.empty(n_classes, dtype=np.int64)
-    after, _ = BOTH("add_softmax", scores, targets, cells, table, SHIFT, UNIT_BITS, begin, end, shares, sums)
-    assert after[-1].tolist() == softmax_by_record(scores, targets, cells, table, begin, end, sums)
+    weights = draw_weights(rng, n)
+    after, _ = BOTH("add_softmax", scores, targets, cells, table, SHIFT, UNIT_BITS, begin, end, weights, shares, sums)
+    assert after[-1].tolist() == softmax_by_record(scores, targets, cells, table, begin, end, weights, sums)
 
 
 def test_a_vector_that_would_be_too_long_keeps_its_gradient_alone():
@@ -135,21 +147,21 @@ def test_a_vector_that_would_be_too_long_keeps_its_gradient_alone():
     arguments = np.zeros(1, dtype=np.uint16), np.zeros(1, dtype=np.uint8)
     for entry, expected in [(-(2**19), [-UNIT, UNIT, 0, 0]), (2**20, [UNIT // 2, -UNIT // 2, UNIT // 2, UNIT // 2])]:
         table = np.array([2**20, entry], dtype=np.int32)
-        after, _ = BOTH("add_softmax", scores, *arguments, table, SHIFT, UNIT_BITS, 0, 1, shares, sums)
+        after, _ = BOTH("add_softmax", scores, *arguments, table, SHIFT, UNIT_BITS, 0, 1, NO_WEIGHTS, shares, sums)
         assert after[-1].tolist() == [expected]
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def residuals_by_record(scores, targets, cells, of_all, begin, end, sums):
-    scale, clip, multiplier, weight = of_all
+def residuals_by_record(scores, targets, cells, of_all, begin, end, weights, sums):
+    scale, clip, multiplier, count = of_all
     expected = sums.tolist()
     for i in range(begin, end):
         residual = int(targets[i]) * scale - int(scores[i, 0])
         residual = min(max(residual, -clip), clip)
-        expected[cells[i]][0] += (residual * multiplier + 2**31) // 2**32
-        expected[cells[i]][1] += weight
+        expected[cells[i]][0] += weight_of(weights, i) * ((residual * multiplier + 2**31) // 2**32)
+        expected[cells[i]][1] += weight_of(weights, i) * count
     return expected
 
 
@@ -162,8 +174,9 @@ def test_residuals_are_clamped_scaled_and_rounded(seed, n, clip, scale):
     sums = rng.integers(-(2**50), 2**50, (256, 2))
     of_all = scale, clip, (UNIT << 32) // clip, 512
     begin, end = draw_range(rng, n)
-    after, _ = BOTH("add_residuals", scores, targets, cells, *of_all, begin, end, sums)
-    assert after[-1].tolist() == residuals_by_record(scores, targets, cells, of_all, begin, end, sums)
+    weights = draw_weights(rng, n)
+    after, _ = BOTH("add_residuals", scores, targets, cells, *of_all, begin, end, weights, sums)
+    assert after[-1].tolist() == residuals_by_record(scores, targets, cells, of_all, begin, end, weights, sums)
 
 
 def test_read_only_arrays_are_accepted():
@@ -184,11 +197,11 @@ def test_read_only_arrays_are_accepted():
     BOTH.compiled.move(columns, features, cells_of_codes, steps, 0, n, cells, scores)
     assert scores.ravel().tolist() == [1] * n
     scores.flags.writeable = cells.flags.writeable = False
-    BOTH.compiled.add_logistic(scores, targets, cells, logistic, SHIFT, UNIT, 0, n, sums)
+    BOTH.compiled.add_logistic(scores, targets, cells, logistic, SHIFT, UNIT, 0, n, NO_WEIGHTS, sums)
     assert sums.tolist() == [[7 * n, 7 * n]]
-    BOTH.compiled.add_residuals(scores, targets, cells, 1, 1, UNIT << 32, 5, 0, n, sums)
+    BOTH.compiled.add_residuals(scores, targets, cells, 1, 1, UNIT << 32, 5, 0, n, NO_WEIGHTS, sums)
     assert sums.tolist() == [[7 * n, 12 * n]]
     shares = np.empty(1, dtype=np.int64)
     targets = np.zeros(n, dtype=np.uint16)
-    BOTH.compiled.add_softmax(scores, targets, cells, exponentials, SHIFT, UNIT_BITS, 0, n, shares, sums)
+    BOTH.compiled.add_softmax(scores, targets, cells, exponentials, SHIFT, UNIT_BITS, 0, n, NO_WEIGHTS, shares, sums)
     assert sums.tolist() == [[7 * n, 12 * n]]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from diprime.engines.weights import NO_WEIGHTS
 from tests.kernel_pairs import Both
 
 BOTH = Both("histogram")
@@ -69,7 +70,7 @@ def test_accumulate_counts_and_adds_by_feature_code_and_column(seed, n, n_featur
     slots = rng.permutation(n_segments + 2)[:n_segments].astype(np.int64)
     tables = rng.integers(0, n_tables, size=n_segments)  # several segments may share one, and some have no segment
     before = rng.integers(0, 2**63, size=(n_segments + 2, n_features * 256 * n_columns)).astype(np.uint64)
-    after, _ = BOTH("accumulate", records, begins, ends, slots, tables, columns, amounts, n_columns, before)
+    after, _ = BOTH("accumulate", records, begins, ends, slots, tables, columns, amounts, n_columns, False, before)
     expected = before.copy()
     for begin, end, slot, table in zip(begins, ends, slots, tables, strict=True):
         rows = slice(begin, end)
@@ -87,7 +88,9 @@ def test_accumulate_looks_up_two_bytes_of_target():
     bins = np.zeros((1, 256 * n_columns), dtype=np.uint64)
     ends = np.array([3], dtype=np.int64)
     zero = np.zeros(1, dtype=np.int64)
-    after, _ = BOTH("accumulate", as_records(codes, targets), zero, ends, zero, zero, columns, amounts, n_columns, bins)
+    after, _ = BOTH(
+        "accumulate", as_records(codes, targets), zero, ends, zero, zero, columns, amounts, n_columns, False, bins
+    )
     found = {int(i): int(after[-1][0, i]) for i in np.flatnonzero(after[-1][0])}
     assert found == {255 * 1000 + 999: 2**64 - 1, 256: (1 << 32) + 1, 254 * 1000 + 255: 1 << 63}
 
@@ -104,7 +107,7 @@ def test_every_segment_is_counted_by_its_own_table(n_columns):
     slots, tables = np.array([1, 3, 0, 2], dtype=np.int64), np.array([2, 0, 1, 2], dtype=np.int64)
     bins = np.zeros((4, 256 * n_columns), dtype=np.uint64)
     records = as_records(codes, targets)
-    after, _ = BOTH("accumulate", records, begins, ends, slots, tables, columns, amounts, n_columns, bins)
+    after, _ = BOTH("accumulate", records, begins, ends, slots, tables, columns, amounts, n_columns, False, bins)
     first, last = 7 * n_columns, 7 * n_columns + n_columns - 1
     found = [{int(i): int(row[i]) for i in np.flatnonzero(row)} for row in after[-1]]
     assert found == [{last: 10_000}, {first: 100}, {first: 100}, {last: 1000}]
@@ -119,7 +122,7 @@ def test_sums_reach_the_top_of_their_bits(shift, value):
     records = as_records(np.zeros((1, 0), np.uint8), np.array([1]))
     columns, amounts = np.zeros(2, dtype=np.uint16), np.array([0, 1 << shift | value], dtype=np.uint64)
     zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-    after, _ = BOTH("node_sums", records, zero, one, columns, amounts, start)
+    after, _ = BOTH("node_sums", records, zero, one, columns, amounts, False, start)
     assert after[-1].tolist() == [[full]]
     parents, bins = np.array([[full]], dtype=np.uint64), np.concatenate([start, start])
     after, _ = BOTH("subtract", parents, zero, zero, one, bins)
@@ -195,7 +198,7 @@ def test_node_sums_adds_the_records_of_each_node_by_column(seed, n, n_features, 
     n_nodes = int(rng.integers(0, 4))
     begins, ends = draw_segments(rng, n, n_nodes)
     start = rng.integers(0, 2**40, size=(n_nodes, n_columns)).astype(np.uint64)
-    after, _ = BOTH("node_sums", as_records(codes, targets), begins, ends, columns, amounts, start)
+    after, _ = BOTH("node_sums", as_records(codes, targets), begins, ends, columns, amounts, False, start)
     expected = start.copy()
     for node, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         np.add.at(expected[node], columns[targets[begin:end]], amounts[targets[begin:end]])
@@ -215,7 +218,7 @@ def test_scatter_writes_each_row_once_to_its_tree_in_order(seed, n, n_features, 
     sizes = np.bincount(trees, minlength=n_trees)[:n_trees]
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     records = np.full((bounds[-1], n_features + n_bytes_of_nothing + 2), 77, dtype=np.uint8)
-    after, _ = BOTH("scatter", codes, targets, trees, bounds[:-1].copy(), records)
+    after, _ = BOTH("scatter", codes, targets, trees, NO_WEIGHTS, bounds[:-1].copy(), records)
     np.testing.assert_array_equal(after[-2], bounds[1:])
     order = np.argsort(trees, kind="stable")[: bounds[-1]]
     nothing = np.full((n, n_bytes_of_nothing), 77, dtype=np.uint8)
@@ -227,6 +230,48 @@ def test_65535_trees_are_all_used():
     ends = np.zeros(65535, dtype=np.int64)
     ends[65534] = 1
     codes, targets = np.array([[1], [2], [3]], dtype=np.uint8), np.array([258, 3, -1], dtype=np.int32)
-    after, _ = BOTH("scatter", codes, targets, trees, ends, np.zeros((2, 3), dtype=np.uint8))
+    after, _ = BOTH("scatter", codes, targets, trees, NO_WEIGHTS, ends, np.zeros((2, 3), dtype=np.uint8))
     assert after[-1].tolist() == [[1, 2, 1], [2, 3, 0]]
     assert after[-2][[0, 65534]].tolist() == [1, 2]
+
+
+# -- weights ----------------------------------------------------------------------------------------------------------
+
+
+def as_weighted(codes, targets, weights):
+    """Return rows of bytes whose weights are before their targets."""
+    return as_records(np.concatenate([codes, weights[:, None]], axis=1), targets)
+
+
+@given(seeds, st.integers(0, 30), st.integers(0, 5), st.sampled_from([1, 3]), st.sampled_from([32, 38]))
+@many
+def test_a_weighted_record_adds_as_much_as_so_many_records(seed, n, n_features, n_columns, shift):
+    rng = np.random.default_rng(seed)
+    codes, targets = draw_records(rng, n, n_features)
+    weights = rng.choice([1, 2, 204, 255], n).astype(np.uint8)
+    columns, amounts = draw_tables(rng, n_columns, shift, 1)
+    zero, end = np.zeros(1, dtype=np.int64), np.array([n], dtype=np.int64)
+    records = as_weighted(codes, targets, weights)
+    many_codes, many_targets = np.repeat(codes, weights, axis=0), np.repeat(targets, weights)
+    bins = np.zeros((1, n_features * 256 * n_columns), dtype=np.uint64)
+    after, _ = BOTH("accumulate", records, zero, end, zero, zero, columns, amounts, n_columns, True, bins)
+    expected = histogram_of(many_codes, many_targets, columns, amounts[0], n_columns)
+    np.testing.assert_array_equal(after[-1][0], expected)
+    start = np.zeros((1, n_columns), dtype=np.uint64)
+    after, _ = BOTH("node_sums", records, zero, end, columns, amounts[0], True, start)
+    np.add.at(start[0], columns[many_targets], amounts[0][many_targets])
+    np.testing.assert_array_equal(after[-1], start)
+
+
+@given(seeds, st.integers(0, 30), st.integers(0, 4), st.integers(0, 3))
+@many
+def test_scatter_writes_weights_before_targets(seed, n, n_features, n_bytes_of_nothing):
+    rng = np.random.default_rng(seed)
+    codes, targets = draw_records(rng, n, n_features)
+    weights = rng.integers(0, 256, n).astype(np.uint8)
+    records = np.full((n, n_features + n_bytes_of_nothing + 3), 77, dtype=np.uint8)
+    trees = np.zeros(n, dtype=np.uint16)
+    after, _ = BOTH("scatter", codes, targets, trees, weights, np.zeros(1, dtype=np.int64), records)
+    nothing = np.full((n, n_bytes_of_nothing), 77, dtype=np.uint8)
+    expected = as_weighted(np.concatenate([codes, nothing], axis=1), targets, weights)
+    np.testing.assert_array_equal(after[-1], expected)

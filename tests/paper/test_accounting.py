@@ -17,7 +17,7 @@ from diprime.training.leaves import leaf_charge, release_leaves
 from diprime.training.policy import STRICT
 from diprime.training.splitting.candidates import CategoricalCandidates
 from diprime.training.splitting.cost import MAX_UNITS
-from diprime.training.splitting.median import QUALITY, MedianSplitter
+from diprime.training.splitting.median import MedianSplitter, quality
 from tests.paid import pay
 from tests.spies import Draws
 from tests.training.made_leaves import SUMS, assert_distributions, of_sums
@@ -84,11 +84,11 @@ def test_medians_of_the_same_records_are_charged_as_one(k):
 @pytest.mark.parametrize("k", [2, 5])
 def test_choices_have_the_published_sensitivity_which_costs_less_than_is_charged(k):
     published, strict = (charges(policy, k, Fraction(1, 3))[1] for policy in (PUBLISHED, STRICT))
-    assert PUBLISHED.quality_range(QUALITY.range) == 8 * MAX_UNITS
+    assert PUBLISHED.quality_range(1026, 1024) == 8 * 1024
     assert published.bound == f"cost range {8 * MAX_UNITS} in units of 1/{MAX_UNITS}"
-    assert strict.bound == f"cost range {QUALITY.range} in units of 1/{MAX_UNITS}"
+    assert strict.bound == f"cost range {quality(1).range} in units of 1/{MAX_UNITS}"
     assert published.total == strict.total == Fraction(1, 2)
-    assert published.strict_total == published.total * Fraction(QUALITY.range, 8 * MAX_UNITS)
+    assert published.strict_total == published.total * Fraction(quality(1).range, 8 * MAX_UNITS)
     assert strict.strict_measure is None
 
 

@@ -756,3 +756,46 @@ def test_a_file_cannot_hide_that_merged_ledgers_are_of_one_study():
     data["merged"][1]["studies"] = [NORTH]
     with pytest.raises(ValueError, match="about the same people"):
         Ledger.from_dict({**data, "studies": [NORTH]})
+
+
+# -- persons ----------------------------------------------------------------------------------------------------------
+
+
+def ledger_of(unit_records, epsilon=Fraction(1)):
+    ledger = Ledger(epsilon, unit_records=unit_records)
+    ledger.pay(Charge("leaf sums", "discrete Laplace", "L1 sensitivity 6", PureEpsilon(epsilon)))
+    return ledger
+
+
+def test_a_ledger_says_who_is_protected():
+    record, person, several = str(ledger_of(None)), str(ledger_of(1)), str(ledger_of(3))
+    assert "One record added or removed: epsilon = 1; one record replaced: epsilon = 2." in record
+    assert "person" not in record
+    assert "One person, up to 1 record, added or removed: epsilon = 1; one person replaced: epsilon = 2." in person
+    assert "One person, up to 3 records, added or removed: epsilon = 1; one person replaced: epsilon = 2." in several
+    assert "At most 3 of them are used" in several
+    assert ledger_of(3).total == ledger_of(None).total, "charges are what a person pays"
+
+
+def test_a_ledger_of_persons_is_written_and_read():
+    for unit in (None, 1, 3):
+        data = ledger_of(unit).to_dict()
+        assert data.get("unit_records") == unit
+        assert Ledger.from_dict(data) == ledger_of(unit)
+    for bad in (0, -1, "3", 2.0, True, None):
+        with pytest.raises(ValueError, match="unit_records"):
+            Ledger.from_dict({**ledger_of(3).to_dict(), "unit_records": bad})
+
+
+def test_ledgers_of_persons_merge_with_their_kind_only():
+    merged = Ledger.merge([ledger_of(2), ledger_of(5, Fraction(1, 2))])
+    assert (merged.unit_records, merged.total) == (5, 1)
+    assert Ledger.from_dict(merged.to_dict()) == merged
+    assert Ledger.merge([ledger_of(None)] * 2).unit_records is None
+    with pytest.raises(ValueError, match="protects persons"):
+        Ledger.merge([ledger_of(1), ledger_of(None)])
+    for unit in (None, 4):
+        data = merged.to_dict()
+        del data["unit_records"]
+        with pytest.raises(ValueError, match="protects others than a ledger that was merged into it"):
+            Ledger.from_dict(data if unit is None else {**data, "unit_records": unit})

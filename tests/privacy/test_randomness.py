@@ -259,3 +259,24 @@ def test_the_same_test_notices_large_integers_that_favour_small_ones():
     stream = RandomSource(3).streams(1)[0]
     drawn = [big_integer_below(stream, 2**102) % (3 * 2**100) // 2**100 for _ in range(9_000)]
     assert not fits(np.bincount(drawn, minlength=3), [1 / 3] * 3)
+
+
+def test_bits_apart_leave_the_streams_as_they_are_and_never_repeat():
+    source, other = RandomSource(7), RandomSource(7)
+    first, second = source.bits_apart(1000), source.bits_apart(1000)
+    assert first.dtype == np.uint64
+    assert len(np.unique(np.concatenate([first, second]))) == 2000
+    assert source.streams(3).tolist() == other.streams(3).tolist()
+    assert (other.bits_apart(1000) == first).all(), "the same seed, whatever else was drawn"
+    words = first.view(np.uint32)
+    drawn = np.empty(2000, dtype=np.uint32)
+    for stream in RandomSource(7).streams(100):
+        sampling.draw_words(stream, drawn)
+        assert not np.isin(words, drawn).sum() > 5, "no stream of the others has these bits"
+    assert RandomSource(0).bits_apart(0).shape == (0,)
+
+
+def test_bits_apart_are_uniform_in_every_bit():
+    bits = RandomSource(1).bits_apart(50_000)
+    shares = [((bits >> np.uint64(i)) & np.uint64(1)).mean() for i in range(64)]
+    assert abs(np.array(shares) - 0.5).max() < 0.015

@@ -48,7 +48,10 @@ def splitter_of(method, task):
 def receipts_of(splitter, depth, plan=NO_WINDOWS, epsilon=Fraction(2)):
     """Pay for one round of growth."""
     return TreeReceipts(
-        {level: pay(node_windows_charge(level, each, 1, "")) for level, each in plan.epsilons.items()},
+        {
+            level: pay(node_windows_charge(splitter.domain.layout, level, each, 1, ""))
+            for level, each in plan.epsilons.items()
+        },
         [[pay(charge) for charge in splitter.charges(level, epsilon, 1, "")] for level in range(depth)],
         pay(leaf_charge(splitter.domain.layout, epsilon, 1, "", STRICT)),
     )
@@ -58,7 +61,9 @@ def grown_from(engine, method, task, *, n_trees=1, depth=4, plan=NO_WINDOWS, thr
     """Grow trees from the rows of an engine."""
     splitter = splitter_of(method, task)
     whole = DOMAINS[task].layout.whole_range
-    grower = Grower(engine, splitter, DOMAINS[task], source or RandomSource(5), threads, whole, plan.margin)
+    grower = Grower(
+        engine, splitter, DOMAINS[task], DOMAINS[task].layout, source or RandomSource(5), threads, whole, plan.margin
+    )
     return grower.grow(n_trees, receipts_of(splitter, depth, plan))
 
 
@@ -149,7 +154,15 @@ def test_random_splits_never_ask_for_a_histogram(monkeypatch):
 def test_every_level_is_told_when_it_is_done(depth):
     engine = local_engine(*random_rows("binary", 50), np.zeros(50), 1, DOMAINS["binary"].layout, ONE)
     splitter, done = splitter_of("joint", "binary"), []
-    grower = Grower(engine, splitter, DOMAINS["binary"], RandomSource(5), ONE, DOMAINS["binary"].layout.whole_range)
+    grower = Grower(
+        engine,
+        splitter,
+        DOMAINS["binary"],
+        DOMAINS["binary"].layout,
+        RandomSource(5),
+        ONE,
+        DOMAINS["binary"].layout.whole_range,
+    )
     grower.grow(1, receipts_of(splitter, depth), lambda: done.append(len(done)))
     assert done == list(range(depth))
 
@@ -162,7 +175,15 @@ def test_growth_uses_up_what_one_round_was_paid_and_cannot_grow_another_by_it(me
     engine = local_engine(*random_rows("number", 50), np.zeros(50), 1, DOMAINS["number"].layout, ONE)
     splitter = splitter_of(method, "number")
     receipts = receipts_of(splitter, 4, SOME_WINDOWS)
-    grower = Grower(engine, splitter, DOMAINS["number"], RandomSource(5), ONE, DOMAINS["number"].layout.whole_range)
+    grower = Grower(
+        engine,
+        splitter,
+        DOMAINS["number"],
+        DOMAINS["number"].layout,
+        RandomSource(5),
+        ONE,
+        DOMAINS["number"].layout.whole_range,
+    )
     grower.grow(1, receipts)
     used = [*receipts.node_windows.values(), *(receipt for level in receipts.levels for receipt in level)]
     assert {receipt.unused for receipt in used} == {0}
@@ -176,7 +197,15 @@ def test_a_level_without_its_receipts_does_not_grow(method):
     engine = local_engine(*random_rows("binary", 50), np.zeros(50), 1, DOMAINS["binary"].layout, ONE)
     splitter = splitter_of(method, "binary")
     receipts = receipts_of(splitter, 2)
-    grower = Grower(engine, splitter, DOMAINS["binary"], RandomSource(5), ONE, DOMAINS["binary"].layout.whole_range)
+    grower = Grower(
+        engine,
+        splitter,
+        DOMAINS["binary"],
+        DOMAINS["binary"].layout,
+        RandomSource(5),
+        ONE,
+        DOMAINS["binary"].layout.whole_range,
+    )
     with pytest.raises((ValueError, IndexError)):
         grower.grow(1, TreeReceipts({}, [receipts.levels[0], []], receipts.leaves))
 
@@ -279,7 +308,7 @@ def test_splits_see_numbers_through_the_window_of_splits_from_the_first_level_on
     splitter, found = splitter_of("joint", "number"), []
     for low, high in ((0, 4096), (4095, 4096)):
         window = Windows(np.array([low]), np.array([high]))
-        grower = Grower(engine, splitter, DOMAINS["number"], RandomSource(5), ONE, window)
+        grower = Grower(engine, splitter, DOMAINS["number"], DOMAINS["number"].layout, RandomSource(5), ONE, window)
         found.append(grower.grow(1, receipts_of(splitter, 1)))
         assert engine.log[1] == ("set windows", window)
     assert (found[0].masks != found[1].masks).any()

@@ -49,7 +49,7 @@ def test_parts_are_uniform_and_vary_as_those_of_independent_coins_do(n_trees):
 def test_every_release_is_charged_at_what_it_costs():
     assert STRICT.name == "strict"
     assert [STRICT.n_charged_medians(k) for k in (1, 2, 9)] == [1, 2, 9]
-    assert STRICT.quality_range(1026) == 1026
+    assert STRICT.quality_range(1026, 1024) == 1026
     assert STRICT.true_cost(Fraction(1, 3)) is None
     for layout in LAYOUTS:
         assert STRICT.leaf_bound(layout) == (f"L1 sensitivity {layout.units}", None)

@@ -315,11 +315,11 @@ def grown(codes, target, trees, task, method, n_threads):
         engine = local_engine(codes, target, trees, 3, domain.layout, threads)
         splitter = make_splitter(domain, settings, Fraction(1, 16), source)
         receipts = TreeReceipts(
-            {level: pay(node_windows_charge(level, Fraction(1), 1, "")) for level in window_levels},
+            {level: pay(node_windows_charge(domain.layout, level, Fraction(1), 1, "")) for level in window_levels},
             [[pay(charge) for charge in splitter.charges(level, Fraction(1, 8), 1, "")] for level in range(4)],
             pay(leaf_charge(domain.layout, Fraction(1), 1, "", STRICT)),
         )
-        grower = Grower(engine, splitter, domain, source, threads, whole, Fraction(1, 300))
+        grower = Grower(engine, splitter, domain, domain.layout, source, threads, whole, Fraction(1, 300))
         structure = grower.grow(3, receipts)
         return structure.features, structure.masks, engine.node_sums(whole)
 

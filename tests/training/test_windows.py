@@ -49,7 +49,7 @@ def ends_of(found):
 
 def released(nodes, layout, epsilon, source):
     """Release the windows of several nodes, for an epsilon that is paid for each of their quantiles."""
-    return release_windows(counted(nodes, layout), layout, pay(window_charge(epsilon)), source)
+    return release_windows(counted(nodes, layout), layout, pay(window_charge(layout, epsilon)), source)
 
 
 def window_of(target, layout, epsilon, source):
@@ -359,7 +359,7 @@ def test_the_window_is_charged_for_what_its_selection_is_made_for(monkeypatch):
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_windows_of_nodes_are_charged_by_level_for_two_quantiles_a_round(times):
-    charge = node_windows_charge(4, Fraction(1, 70), times, "whatever holds")
+    charge = node_windows_charge(NUMBER, 4, Fraction(1, 70), times, "whatever holds")
     assert (charge.what, charge.level) == ("target windows of level 4", 4)
     assert (charge.mechanism, charge.bound) == ("exponential mechanism", "cost range 12")
     assert (charge.epsilon, charge.times, charge.total) == (Fraction(1, 70), 2 * times, Fraction(2 * times, 70))
@@ -368,7 +368,7 @@ def test_windows_of_nodes_are_charged_by_level_for_two_quantiles_a_round(times):
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_windows_of_nodes_are_released_as_often_as_rounds_were_paid_for(times):
-    receipt = pay(node_windows_charge(2, Fraction(1), times, ""))
+    receipt = pay(node_windows_charge(NUMBER, 2, Fraction(1), times, ""))
     for left in reversed(range(times)):
         release_windows(counted([[1], [2, 3]], SMALL), SMALL, receipt, RandomSource(0))
         assert receipt.unused == 2 * left, "two quantiles a round, however many nodes there are"
@@ -377,7 +377,7 @@ def test_windows_of_nodes_are_released_as_often_as_rounds_were_paid_for(times):
 
 
 def test_one_quantile_that_was_paid_for_is_not_enough_for_a_window():
-    charge = window_charge(Fraction(1))
+    charge = window_charge(NUMBER, Fraction(1))
     with pytest.raises(UnpaidReleaseError, match="1 of 1 paid releases are left, 2 requested"):
         release_windows(counted([[1]], SMALL), SMALL, pay(replace(charge, times=1)), RandomSource(0))
 

@@ -25,11 +25,12 @@ from diprime.cli.boosting_options import (
     estimator_options,
 )
 from diprime.cli.budget_options import BudgetOption, BudgetPath, PureOption, charged_to, left_in_words
-from diprime.cli.checking import ColumnCheck, check
+from diprime.cli.checking import ColumnCheck, PersonCheck, check
 from diprime.cli.data_files import DataFile, InputError, RecordBatches, read_domain, read_score, target_column
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.cli.drafting import draft
 from diprime.cli.learning import PASSES, learn, open_domain
+from diprime.cli.person_options import MaxRecordsOption, PersonOption, check_person
 from diprime.cli.planning import Boosted, Model, estimator, rehearse
 from diprime.cli.shell import (
     EXIT_CODES,
@@ -189,25 +190,38 @@ def learn_domain(  # noqa: PLR0913 -- the options of a command are arguments
         print_note(str(learnt.origin.ledger))
 
 
-@domain_app.command("check", epilog=_examples("diprime domain check people.csv --domain domain.toml"))
-def check_domain(data: DataPath, domain_path: DomainPath, as_json: JsonOption = False) -> None:
-    """Say how much of the data falls outside a domain.
+@domain_app.command(
+    "check",
+    epilog=_examples(
+        "diprime domain check people.csv --domain domain.toml",
+        "diprime domain check visits.csv --domain domain.toml --person patient",
+    ),
+)
+def check_domain(
+    data: DataPath, domain_path: DomainPath, person: PersonOption = None, as_json: JsonOption = False
+) -> None:
+    """Say how much of the data falls outside a domain and, with --person, how many records persons have.
 
     Looking is not private: keep the answer to yourself, and do not fit the domain to it more closely than public
     knowledge does.
     """
     domain = read_domain(domain_path)
     file = DataFile(data)
-    target = target_column(file, domain)
+    columns = check_person(file, domain, person)
+    target = target_column(file, domain, columns)
     with progress("Reading") as advance:
-        n_rows, checks = check(file, domain, target, advance)
-    unused = [name for name in file.columns if name not in checks]
+        n_rows, checks, persons = check(file, domain, target, advance, person)
+    unused = [name for name in file.columns if name not in checks and name not in columns]
     if as_json:
-        print_json({"rows": n_rows, "columns": {k: asdict(v) for k, v in checks.items()}, "unused": unused})
+        of_persons = {} if persons is None else {"persons": persons.to_dict()}
+        content = {"rows": n_rows, "columns": {k: asdict(v) for k, v in checks.items()}, "unused": unused}
+        print_json({**content, **of_persons})
     else:
         _print_checks(f"{n_rows:,} rows of {data}: what falls outside of {domain_path}", checks, n_rows, target)
         if unused:
             print(escape_controls(f"Columns that the domain does not use: {', '.join(unused)}."))
+        if persons is not None:
+            _print_persons(persons)
     print_note("Looking at the data is not private: keep this to yourself, and do not tune the domain to it.")
 
 
@@ -220,6 +234,15 @@ def _print_checks(title: str, checks: dict[str, ColumnCheck], n_rows: int, targe
     stdout().print(table)
 
 
+def _print_persons(persons: PersonCheck) -> None:
+    print(f"\n{persons.n_persons:,} persons have {persons.n_records:,} records, one of them {persons.most:,}. ", end="")
+    print(f"Records without a person, which a fit leaves out: {persons.n_unknown:,}.")
+    table = Table("--max-records", "persons with all records used", "records used")
+    for kept in persons.kept():
+        table.add_row(str(kept.max_records), f"{kept.persons:.1%}", f"{kept.records:.1%}")
+    stdout().print(table)
+
+
 # -- from plan to predictions ------------------------------------------------------------------------------------------
 
 
@@ -227,6 +250,7 @@ def _print_checks(title: str, checks: dict[str, ColumnCheck], n_rows: int, targe
     epilog=_examples(
         "diprime plan --rows 30000 --epsilon 1 --domain domain.toml",
         "diprime plan --rows 30000 --epsilon 1 --domain domain.toml --boost --delta 1e-6",
+        "diprime plan --rows 30000 --epsilon 1 --domain domain.toml --max-records 3",
     )
 )
 def plan(  # noqa: PLR0913 -- the options of a command are arguments
@@ -240,17 +264,21 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
     rounds: RoundsOption = None,
     learning_rate: LearningRateOption = None,
     no_interactions: NoInteractionsOption = False,
+    max_records: MaxRecordsOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a fit would be like, without touching data.
 
     Trees, depth, the split of the budget and the noise are what the fit would have. The accuracy is that of a
     rehearsal on made-up data: independent features, uniform over the domain, and a target that adds up the effects of
-    five of them. It tells what the noise costs at this size and budget, not how well your data can be predicted.
+    five of them. It tells what the noise costs at this size and budget, not how well your data can be predicted. With
+    --max-records, persons are protected, and each is taken to have so many of the rows.
     """
     domain = read_domain(domain_path)
     exact_epsilon(epsilon)
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
+    if max_records > 1:
+        options["max_records_per_group"] = max_records
     with progress("Rehearsing") as advance:
         planned = rehearse(domain, epsilon, rows, repeats, advance, **options)
     lost = planned.noiseless - planned.private
@@ -261,6 +289,9 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
         return
     budget = f"ε = {epsilon:g}, δ = {float(ledger.delta):g}" if boost else f"ε = {epsilon:g}"
     print(f"A fit of about {rows:,} rows with {budget}\n\n{planned.shape}\n")
+    if max_records > 1:
+        n_persons = -(-rows // max_records)
+        print(f"Protected: {ledger.whole_unit} added or removed; about {n_persons:,} persons.\n")
     _print_budget(ledger)
     kind = "boosted model" if boost else "forest"
     print(f"\nRehearsal on made-up data, mean of {repeats}:")
@@ -286,6 +317,7 @@ def _print_budget(ledger: Ledger) -> None:
         "diprime fit people.csv --domain domain.toml --epsilon 1 -o model.diprime",
         "diprime fit people.csv --domain domain.toml --epsilon 1 --boost --delta 1e-6 -o model.diprime",
         "diprime fit people.csv --domain domain.toml --epsilon 1 --budget study.budget -o model.diprime",
+        "diprime fit visits.csv --domain domain.toml --epsilon 1 --person patient --max-records 3 -o model.diprime",
     )
 )
 def fit(  # noqa: PLR0913 -- the options of a command are arguments
@@ -300,24 +332,29 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     learning_rate: LearningRateOption = None,
     no_interactions: NoInteractionsOption = False,
     budget: BudgetOption = None,
+    person: PersonOption = None,
+    max_records: MaxRecordsOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Fit a model to private data, and write it to a file that may be published.
 
     It is a forest under epsilon or, with --boost, a boosted model under epsilon and delta. Both are
-    spent each time: a second model of the same people spends them again, and --budget adds it up. Columns that the
-    domain does not list are not read. A number that cannot be read is an error, for you who hold the data; nothing is
-    released then. Memory: about two bytes for each value of the table, plus a batch of rows.
+    spent each time: a second model of the same people spends them again, and --budget adds it up. Without --person,
+    every record is taken to be a person of its own. Columns that neither the domain nor --person names are not read. A
+    number that cannot be read is an error, for you who hold the data; nothing is released then. Memory: about two bytes
+    for each value of the table, plus a batch of rows.
     """
     _check_folder(output)
     domain = read_domain(domain_path)
     file = DataFile(data)
-    target = target_column(file, domain)
+    persons = check_person(file, domain, person, max_records)
+    target = target_column(file, domain, persons)
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
-    model = estimator(domain, epsilon, verbose=int(stderr().is_terminal), **options)
+    options |= {"max_records_per_group": max_records, "verbose": int(stderr().is_terminal)}
+    model = estimator(domain, epsilon, **options)
     with charged_to(budget), progress("Reading") as advance:
         passes = PASSES + 1 if domain.is_open else 1
-        model.fit_batches(RecordBatches(file, domain, target, lambda share: advance(share / passes)))
+        model.fit_batches(RecordBatches(file, domain, target, lambda share: advance(share / passes), persons))
     if domain.origin.kind == "read":
         print_note(
             f"diprime: {domain_path} is a draft that nobody has reviewed; replace what is not public knowledge, write "
@@ -578,7 +615,7 @@ def _draw_tree(tree: Tree, model: Model, index: int) -> TextTree:
             details = f"{contribution_text(values, classes)}, weight {tree.counts[node]:,.0f}"
         else:
             estimate = f"{values[0]:.4g}" if classes is None else f"{classes[values.argmax()]} {values.max():.0%}"
-            details = f"{estimate}, {tree.counts[node]:,.0f} ± {tree.count_noise[node]:,.0f} records"
+            details = f"{estimate}, {tree.counts[node]:,.0f} ± {tree.count_noise[node]:,.0f} {tree.unit}s"
         if tree.levels_below and node >= 2**tree.depth - 1:
             details += f", {tree.levels_below} more levels"
         condition = tree.conditions[node] or f"Tree {index}"

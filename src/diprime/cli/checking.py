@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from diprime.cli.data_files import Advance, DataFile
 from diprime.cli.text_values import as_text, read_categories, read_numbers
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
+from diprime.domain.persons import MAX_RECORDS, UNKNOWN, PersonIndex
+
+NUMBERS_OF_RECORDS = (1, 2, 3, 5, 10, 20, 50, MAX_RECORDS)
+"""The largest numbers of records of a person that a table of persons has rows for."""
 
 
 @dataclass
@@ -39,16 +46,83 @@ class ColumnCheck:
         return self
 
 
-def check(file: DataFile, domain: Domain, target: str, advance: Advance) -> tuple[int, dict[str, ColumnCheck]]:
-    """Return the number of rows and the counts of every column of the domain; the target is last."""
+@dataclass(frozen=True)
+class Kept:
+    """What a fit uses with a largest number of records of a person.
+
+    Attributes
+    ----------
+    max_records : int
+        That number.
+    persons, records : float
+        The share of the persons of whom all records are used, and the share of the records that are used.
+    """
+
+    max_records: int
+    persons: float
+    records: float
+
+
+class PersonCheck:
+    """How many records persons have. Records without a person are counted apart.
+
+    Parameters
+    ----------
+    sizes : array of shape (n_persons,)
+        The number of records of each person, at least one.
+    n_unknown : int
+        The number of records without a person.
+    """
+
+    def __init__(self, sizes: npt.NDArray[np.int64], n_unknown: int) -> None:
+        self._sizes = sizes
+        self.n_unknown = n_unknown
+        self.n_persons, self.n_records = len(sizes), int(sizes.sum())
+        self.most = int(sizes.max(initial=0))
+
+    def kept(self) -> list[Kept]:
+        """Return what is used with several numbers of records, up to the first that uses all."""
+        enough = next((k for k in NUMBERS_OF_RECORDS if k >= self.most), NUMBERS_OF_RECORDS[-1])
+        return [self._kept(k) for k in NUMBERS_OF_RECORDS if k <= enough]
+
+    def _kept(self, max_records: int) -> Kept:
+        used = int(np.minimum(self._sizes, max_records).sum())
+        whole = int((self._sizes <= max_records).sum())
+        return Kept(max_records, whole / max(self.n_persons, 1), used / max(self.n_records, 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return {
+            "persons": self.n_persons,
+            "records": self.n_records,
+            "most_records": self.most,
+            "records_without_person": self.n_unknown,
+            "kept": [asdict(kept) for kept in self.kept()],
+        }
+
+
+def check(
+    file: DataFile, domain: Domain, target: str, advance: Advance, person: str | None = None
+) -> tuple[int, dict[str, ColumnCheck], PersonCheck | None]:
+    """Return the number of rows, the counts of every column of the domain, and how many records persons have.
+
+    The target is the last column. Without the name of a column of persons, nothing is said of them.
+    """
     columns = {**domain.features, target: domain.target}
     checks = {name: ColumnCheck() for name in columns}
     n_rows = 0
-    for batch in file.batches(list(columns), advance):
+    index, persons = PersonIndex(), [np.zeros(0, dtype=np.int64)]
+    for batch in file.batches([*columns] if person is None else [*columns, person], advance):
         n_rows += batch.height
         for name, feature in columns.items():
             checks[name] += _check_column(batch[name], feature)
-    return n_rows, checks
+        if person is not None:
+            persons.append(index.encode(batch[person]))
+    if person is None:
+        return n_rows, checks, None
+    numbers = np.concatenate(persons)
+    known = numbers[numbers != UNKNOWN]
+    return n_rows, checks, PersonCheck(np.bincount(known), len(numbers) - len(known))
 
 
 def _check_column(column: pl.Series, feature: Numeric | Categorical) -> ColumnCheck:

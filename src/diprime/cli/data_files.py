@@ -11,7 +11,7 @@ import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import polars as pl
 
@@ -195,18 +195,24 @@ class RecordBatches:
         The column of the target.
     advance : callable
         Is told the progress.
+    persons : sequence of str, default=()
+        The column that says whose each record is, if there is one.
     """
 
-    def __init__(self, file: DataFile, domain: Domain, target: str, advance: Advance) -> None:
+    def __init__(
+        self, file: DataFile, domain: Domain, target: str, advance: Advance, persons: Sequence[str] = ()
+    ) -> None:
         self._file = file
         self._domain = domain
         self._target = target
         self._advance = advance
+        self._persons = persons
 
-    def __iter__(self) -> Iterator[tuple[pl.DataFrame, pl.Series]]:
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
         columns = {**self._domain.features, self._target: self._domain.target}
-        for batch in self._file.decoded_batches(columns, self._advance):
-            yield batch.select(self._domain.names), batch[self._target]
+        for batch in self._file.decoded_batches(columns, self._advance, self._persons):
+            persons = (batch[name] for name in self._persons)
+            yield batch.select(self._domain.names), batch[self._target], *persons
 
 
 def _first_record(file: BinaryIO) -> bytes:
@@ -250,14 +256,20 @@ def read_score(path: Path) -> PrivateScore:
         raise InputError(f"{path} is not a score: {reason}; write it with diprime score -o.") from None
 
 
-def target_column(file: DataFile, domain: Domain) -> str:
-    """Return the name of the target's column: given by the domain, or else the only column that is not a feature."""
+def target_column(file: DataFile, domain: Domain, persons: Collection[str] = ()) -> str:
+    """Return the name of the target's column: given by the domain, or else the only column that is nothing else."""
     if domain.target_name is not None:
-        return domain.target_name
-    others = [name for name in file.columns if name not in domain.features]
+        return _not_of_persons(domain.target_name, persons)
+    others = [name for name in file.columns if name not in domain.features and name not in persons]
     if len(others) == 1:
         return others[0]
     raise InputError(
         f"The domain does not name its target, and {file.path} has {len(others)} columns that are no features; "
         'write name = "…" under [target].'
     )
+
+
+def _not_of_persons(target: str, persons: Collection[str]) -> str:
+    if target in persons:
+        raise InputError(f"The column {target!r} is the target, so it cannot say who a record belongs to as well.")
+    return target

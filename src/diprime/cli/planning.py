@@ -15,6 +15,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from diprime import DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, DiPriMeClassifier, DiPriMeRegressor
 from diprime.cli.text_values import level_column
 from diprime.domain import Categorical, Domain, Numeric, Task
+from diprime.domain.persons import person_weight
 from diprime.engines.gradients import UNIT
 from diprime.model.noise import ROUND_SUMS, charged_noise_variance
 from diprime.privacy.ledger import Ledger
@@ -48,28 +49,31 @@ class ForestShape:
         The shape of the forest by default. It depends on a noisy row count, so that a fit may choose a slightly
         different one.
     records_per_leaf : float
-        The mean number of records in a leaf.
+        The mean number of records in a leaf, or of persons, whose records weigh as one.
     leaf_noise : float
-        The standard deviation of the noise in each of a leaf's sums, in records.
+        The standard deviation of the noise in each of a leaf's sums, in records or persons.
+    unit : {"record", "person"}
+        Which of the two.
     """
 
     n_trees: int
     depth: int
     records_per_leaf: float
     leaf_noise: float
+    unit: str = "record"
 
     @classmethod
     def of(cls, model: Forest, n_rows: int) -> ForestShape:
-        """Return the shape of a fitted forest."""
+        """Return the shape of a fitted forest of so many rows, or persons."""
         n_trees, depth = model.forest_.n_trees, int(model.forest_.depths[0])
         noise = math.sqrt(charged_noise_variance(model.privacy_, model.domain_.layout))
-        return cls(n_trees, depth, n_rows / (n_trees * 2**depth), noise)
+        return cls(n_trees, depth, n_rows / (n_trees * 2**depth), noise, model.privacy_.unit)
 
     def __str__(self) -> str:
         return (
             f"Trees:  {self.n_trees} of depth {self.depth}, with {2**self.depth} leaves each.\n"
-            f"Leaves: about {self.records_per_leaf:,.1f} records each, and noise with a standard deviation of\n"
-            f"        {self.leaf_noise:,.2f} records in each released sum."
+            f"Leaves: about {self.records_per_leaf:,.1f} {self.unit}s each, and noise with a standard deviation of\n"
+            f"        {self.leaf_noise:,.2f} {self.unit}s in each released sum."
         )
 
 
@@ -82,23 +86,29 @@ class BoostingShape:
     n_rounds : int
         The number of rounds.
     round_noise : float
-        The standard deviation of the noise in each sum of gradients, in units of the largest gradient of a record.
+        The standard deviation of the noise in each sum of gradients, in units of the largest gradient of a record, or
+        of a person, whose records weigh as one.
+    unit : {"record", "person"}
+        Which of the two.
     """
 
     n_rounds: int
     round_noise: float
+    unit: str = "record"
 
     @classmethod
     def of(cls, model: Boosted) -> BoostingShape:
         """Return the shape of a fitted boosted model."""
         rounds = next(charge for charge in model.privacy_.charges if charge.kind == ROUND_SUMS)
-        return cls(model.forest_.n_trees, noise_of(rounds) / UNIT)
+        ledger = model.privacy_
+        weight = person_weight(ledger.unit_records or 1)
+        return cls(model.forest_.n_trees, noise_of(rounds) / (UNIT * weight), ledger.unit)
 
     def __str__(self) -> str:
         return (
             f"Rounds: {self.n_rounds}, each on one or two features.\n"
             f"Sums:   the gradients of the records in each cell of a round, and noise with a standard deviation of\n"
-            f"        {self.round_noise:,.2f} times the largest gradient of a record."
+            f"        {self.round_noise:,.2f} times the largest gradient of a {self.unit}."
         )
 
 
@@ -137,14 +147,16 @@ def rehearse(
 ) -> Plan:
     """Fit models to synthetic data of the domain, with and without noise, and return their scores.
 
-    The options are those of `estimator`.
+    The options are those of `estimator`. With ``max_records_per_group``, every person has as many rows.
     """
+    max_records = options.get("max_records_per_group", 1)
     of_classes = domain.task == "classification"
     scores = []
     for seed in range(repeats):
         truth = SyntheticData(domain, seed)
-        model = estimator(domain, epsilon, **options).fit_batches(truth.batches(n_rows))
-        noiseless = estimator(domain, math.inf, **(options | _same_trees(model))).fit_batches(truth.batches(n_rows))
+        model = estimator(domain, epsilon, **options).fit_batches(truth.batches(n_rows, max_records))
+        without_noise = estimator(domain, math.inf, **(options | _same_trees(model)))
+        noiseless = without_noise.fit_batches(truth.batches(n_rows, max_records))
         X, y = truth.draw(TEST_ROWS)
         right = domain.encode_target(y)
         predictions = [domain.encode_target(m.predict(X)) for m in (model, noiseless)]
@@ -154,10 +166,10 @@ def rehearse(
         else:
             scores.append([r2_score(right, predicted) for predicted in predictions] + [0.0])
         advance(1 / repeats)
-    private, without_noise, best_guess = np.mean(scores, axis=0).tolist()
-    shape = BoostingShape.of(model) if isinstance(model, Boosted) else ForestShape.of(model, n_rows)
-    measure = "accuracy" if of_classes else "R²"
-    return Plan(shape, model.privacy_, measure, private, without_noise, best_guess)
+    means = np.mean(scores, axis=0).tolist()
+    n_persons = -(-n_rows // max_records)
+    shape = BoostingShape.of(model) if isinstance(model, Boosted) else ForestShape.of(model, n_persons)
+    return Plan(shape, model.privacy_, "accuracy" if of_classes else "R²", *means)
 
 
 def _same_trees(model: Model) -> dict[str, Any]:
@@ -195,10 +207,12 @@ class SyntheticData:
         spread = effect.std(axis=0)
         return np.asarray((effect - effect.mean(axis=0)) / np.where(spread > 0, spread, 1))
 
-    def batches(self, n_rows: int) -> Iterator[tuple[pl.DataFrame, pl.Series]]:
-        """Yield batches of rows and their targets."""
+    def batches(self, n_rows: int, max_records: int = 1) -> Iterator[tuple[Any, ...]]:
+        """Yield batches of rows and their targets; if persons have several rows, their numbers as well."""
         for start in range(0, n_rows, BATCH_ROWS):
-            yield self.draw(min(BATCH_ROWS, n_rows - start))
+            stop = min(start + BATCH_ROWS, n_rows)
+            persons = [] if max_records == 1 else [np.arange(start, stop) // max_records]
+            yield (*self.draw(stop - start), *persons)
 
     def draw(self, n_rows: int) -> tuple[pl.DataFrame, pl.Series]:
         """Draw rows and their targets."""

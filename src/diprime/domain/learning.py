@@ -39,6 +39,10 @@ TARGET_WEIGHT = 4
 """How many times the part of a feature the range of a numeric target gets: all that is predicted depends on it."""
 NO_CLASS = "no class is frequent enough"
 WORDS_FOR_BUDGETS = "ranges and levels of a domain"
+LEARNT_FROM_RECORDS = (
+    "What is learnt of a domain is private for single records and not for persons: with groups, declare the ranges and "
+    "levels."
+)
 
 _MAX_UNIT = 1 << 16
 _UNITS_PER_EPSILON = 1 << 12  # so that tables of weights are not too long
@@ -47,7 +51,7 @@ _MAX_EPSILON = 1 << 12  # above it, penalties do not shrink further: they still 
 TARGET = None
 """Stands for the target among the names of columns."""
 
-Batches = Callable[[], Iterable[tuple[Any, Any]]]
+Batches = Callable[[], Iterable[tuple[Any, ...]]]
 """Returns the records and their targets, in batches; it is called twice."""
 
 
@@ -252,7 +256,9 @@ class _Columns:
         self._batches = batches
 
     def __iter__(self) -> Iterator[tuple[Table, Callable[[str | None], Column]]]:
-        for X, y in self._batches():
+        for X, y, *persons in self._batches():
+            if persons:
+                raise ValueError(LEARNT_FROM_RECORDS)
             table, target = read_table(X), read_target(y)
             if table.n_rows != target.n_rows:
                 sizes = [table.n_rows, target.n_rows]

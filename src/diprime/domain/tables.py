@@ -160,24 +160,29 @@ def read_table(X: Any) -> Table:
 
 def read_target(y: Any) -> Column:
     """Read the targets, which are one column."""
-    y = _wrap_bare_columns(y)
-    series = nw.from_native(y, series_only=True, pass_through=True)
+    return read_column(y, "y")
+
+
+def read_column(values: Any, where: str) -> Column:
+    """Read one column, such as the targets; errors call it ``where``."""
+    values = _wrap_bare_columns(values)
+    series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
-        return _series_column(series, "y")
-    frame = nw.from_native(y, eager_only=True, pass_through=True)
+        return _series_column(series, where)
+    frame = nw.from_native(values, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         table = _read_frame(frame)
         if table.n_columns != 1:
-            raise ValueError(f"y should be a 1d array, got a table of {table.n_columns} columns instead.")
+            raise ValueError(f"{where} should be a 1d array, got a table of {table.n_columns} columns instead.")
         return table.column(0)
-    if isinstance(y, (str, bytes, Mapping)) or not (isinstance(y, Iterable) or _is_array(y, "y")):
-        raise ValueError(f"y should be a 1d array, got a {type(y).__name__} instead.")
-    array = np.asarray(y) if _is_array(y, "y") else _object_array([_unwrap_single(value) for value in y])
+    if isinstance(values, (str, bytes, Mapping)) or not (isinstance(values, Iterable) or _is_array(values, where)):
+        raise ValueError(f"{where} should be a 1d array, got a {type(values).__name__} instead.")
+    array = np.asarray(values) if _is_array(values, where) else _object_array([_unwrap_single(v) for v in values])
     if array.shape[1:] == (1,):
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"y should be a 1d array, got an array of shape {array.shape} instead.")
-    return _array_column(array, "y")
+        raise ValueError(f"{where} should be a 1d array, got an array of shape {array.shape} instead.")
+    return _array_column(array, where)
 
 
 def _read_frame(frame: nw.DataFrame[Any]) -> Table:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from diprime.domain.persons import person_weight
 
 Task = Literal["classification", "regression"]
 """What is learnt: to predict one of a list of classes, or a number."""
@@ -66,11 +68,15 @@ class TargetLayout:
         What the entries of one record add up to: 1 for classes, a power of two for numbers.
     shift : int
         Bits of a bin that hold the sum of values; the count of rows is above them.
+    person_weight : int, default=1
+        What the weights of one person's records add up to. A record of weight w counts as w equal records: a person is
+        so many, of which the vectors add up to ``person_units``.
     """
 
     n_outputs: int
     units: int
     shift: int
+    person_weight: int = 1
 
     @classmethod
     def of_classes(cls, n_classes: int) -> TargetLayout:
@@ -85,6 +91,15 @@ class TargetLayout:
         if units <= 1:
             raise ValueError(f"A number needs at least two units, got {units}; one unit is a class.")
         return cls(2, units, NUMBER_ROWS_BITS + units.bit_length() - 1)
+
+    def of_persons(self, max_records: int) -> TargetLayout:
+        """Return the layout for persons with up to so many records, which weigh as one."""
+        return replace(self, person_weight=person_weight(max_records))
+
+    @property
+    def person_units(self) -> int:
+        """What the entries of all of a person's vectors add up to, by weight."""
+        return self.units * self.person_weight
 
     @property
     def task(self) -> Task:
@@ -103,7 +118,7 @@ class TargetLayout:
 
     @property
     def max_rows(self) -> int:
-        """Rows that a bin can count."""
+        """Rows, or their sum of weights, that a bin can count."""
         return (1 << min(MAX_ROWS_BITS, 64 - self.shift)) - 1
 
     @property

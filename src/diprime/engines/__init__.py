@@ -2,6 +2,8 @@
 
 * :mod:`~diprime.engines.protocol`: what training asks of an engine.
 * :mod:`~diprime.engines.assignment`: which tree a record is in.
+* :mod:`~diprime.engines.persons`: which of a person's records are used, and how much they weigh.
+* :mod:`~diprime.engines.weights`: what a weight means.
 * :mod:`~diprime.engines.local`: the rows are in this process, and its threads do the work.
 * :mod:`~diprime.engines.scores`: what boosting asks, of records that have scores.
 * :mod:`~diprime.engines.gradients`: what a record with a score adds to sums.

@@ -8,7 +8,7 @@ target is 2^24 units.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain.target_layout import TargetLayout
+from diprime.engines.weights import NO_WEIGHTS, Weights
 from diprime.kernels import boosting
 
 UNIT_BITS = 11
@@ -38,6 +39,28 @@ Cells = npt.NDArray[np.uint8]
 Sums = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class ScoredRecords:
+    """What the gradients of records follow from, and the cells that they are in.
+
+    Attributes
+    ----------
+    scores : array of shape (n, n_scores)
+        The scores.
+    targets : array of shape (n,)
+        The encoded targets.
+    cells : array of shape (n,)
+        The cells of the round.
+    weights : array of shape (n,) or (0,)
+        How many equal records each counts as; empty if that is one.
+    """
+
+    scores: Scores
+    targets: Targets
+    cells: Cells
+    weights: Weights = field(default_factory=lambda: NO_WEIGHTS)
+
+
 class Gradients(Protocol):
     """A map from scores and target of a record to a vector of ``n_columns`` integers."""
 
@@ -57,8 +80,8 @@ class Gradients(Protocol):
     def weight_unit(self) -> float:
         """What a Hessian (or a count) of one is in the sums."""
 
-    def add(self, scores: Scores, targets: Targets, cells: Cells, begin: int, end: int, sums: Sums) -> None:
-        """Add the vectors of the records from ``begin`` to ``end`` to the sums of their cells."""
+    def add(self, records: ScoredRecords, begin: int, end: int, sums: Sums) -> None:
+        """Add the vectors of the records from ``begin`` to ``end``, times their weights, to the sums of their cells."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +113,10 @@ class LogisticGradients:
         """The largest squared norm of what the table can add, of either class."""
         return _largest_squared_norm()
 
-    def add(self, scores: Scores, targets: Targets, cells: Cells, begin: int, end: int, sums: Sums) -> None:
-        """Add the vectors of the records from ``begin`` to ``end`` to the sums of their cells."""
-        boosting.add_logistic(scores, targets, cells, logistic_table(), _TABLE_SHIFT, UNIT, begin, end, sums)
+    def add(self, records: ScoredRecords, begin: int, end: int, sums: Sums) -> None:
+        """Add the vectors of the records from ``begin`` to ``end``, times their weights, to the sums of their cells."""
+        r, table = records, logistic_table()
+        boosting.add_logistic(r.scores, r.targets, r.cells, table, _TABLE_SHIFT, UNIT, begin, end, r.weights, sums)
 
 
 @cache
@@ -139,11 +163,13 @@ class SoftmaxGradients:
         """Two squared units."""
         return 2 * UNIT**2
 
-    def add(self, scores: Scores, targets: Targets, cells: Cells, begin: int, end: int, sums: Sums) -> None:
-        """Add the vectors of the records from ``begin`` to ``end`` to the sums of their cells."""
+    def add(self, records: ScoredRecords, begin: int, end: int, sums: Sums) -> None:
+        """Add the vectors of the records from ``begin`` to ``end``, times their weights, to the sums of their cells."""
         shares = np.empty(self.n_classes, dtype=np.int64)
-        table = _exp_table()
-        boosting.add_softmax(scores, targets, cells, table, _TABLE_SHIFT, UNIT_BITS, begin, end, shares, sums)
+        r, table = records, _exp_table()
+        boosting.add_softmax(
+            r.scores, r.targets, r.cells, table, _TABLE_SHIFT, UNIT_BITS, begin, end, r.weights, shares, sums
+        )
 
 
 @cache
@@ -198,13 +224,12 @@ class ResidualGradients:
         """The units of a score in one unit of the encoded target."""
         return (1 << RANGE_BITS) // self.target_units
 
-    def add(self, scores: Scores, targets: Targets, cells: Cells, begin: int, end: int, sums: Sums) -> None:
-        """Add the vectors of the records from ``begin`` to ``end`` to the sums of their cells."""
+    def add(self, records: ScoredRecords, begin: int, end: int, sums: Sums) -> None:
+        """Add the vectors of the records from ``begin`` to ``end``, times their weights, to the sums of their cells."""
         # Rounded down, so that clip·multiplier is at most a unit, and no clamped residual is more.
         multiplier = (UNIT << 32) // self.clip
-        boosting.add_residuals(
-            scores, targets, cells, self.scale, self.clip, multiplier, _COUNT_WEIGHT, begin, end, sums
-        )
+        r, of_all = records, (self.scale, self.clip, multiplier, _COUNT_WEIGHT)
+        boosting.add_residuals(r.scores, r.targets, r.cells, *of_all, begin, end, r.weights, sums)
 
 
 def gradients_of(layout: TargetLayout) -> Gradients:

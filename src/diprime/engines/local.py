@@ -11,6 +11,7 @@ from diprime._util.threads import Threads
 from diprime.domain.encoding import Rows
 from diprime.domain.target_layout import Bins, Contributions, TargetLayout, Windows
 from diprime.engines.assignment import TreeAssignment, Trees
+from diprime.engines.weights import NO_WEIGHTS, Weights, check_size, weighted_counts
 from diprime.kernels import histogram
 from diprime.kernels.constants import N_CODES
 from diprime.privacy.randomness import RandomSource
@@ -33,12 +34,22 @@ class LocalEngine:
         How the target becomes sums.
     threads : Threads
         The threads that count and route.
+    weights : array of shape (n,), optional
+        How many equal records each row counts as; one, if not given.
     """
 
-    def __init__(self, rows: Rows, target: npt.NDArray[np.int32], layout: TargetLayout, threads: Threads) -> None:
-        if len(target) > layout.max_rows:
-            raise ValueError(f"There are more rows than the {layout.max_rows:,} that are supported.")
+    def __init__(
+        self,
+        rows: Rows,
+        target: npt.NDArray[np.int32],
+        layout: TargetLayout,
+        threads: Threads,
+        weights: Weights | None = None,
+    ) -> None:
+        check_size(target, weights, layout.max_rows)
         self._layout = layout
+        self._weights = NO_WEIGHTS if weights is None else weights
+        self._weighted = weights is not None
         self._rows = rows
         self._target = target
         self._threads = threads
@@ -48,7 +59,9 @@ class LocalEngine:
 
     def target_counts(self) -> npt.NDArray[np.int64]:
         """Return how many of all records have each value of the target."""
-        return np.bincount(self._target[self._target >= 0], minlength=self._layout.n_targets)
+        known = self._target >= 0
+        weights = self._weights[known] if self._weighted else None
+        return weighted_counts(self._target[known], weights, self._layout.n_targets)
 
     def assign_trees(self, assignment: TreeAssignment, source: RandomSource) -> None:
         """Draw the tree of each row, for :meth:`start` to put it at the root of."""
@@ -66,7 +79,8 @@ class LocalEngine:
         self._root_bounds = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))]).astype(np.int64)
         ends = self._root_bounds[:-1] + np.cumsum(sizes, axis=0) - sizes
         # Whole words of eight bytes: swapping two records takes few steps.
-        self._words = np.empty((self._root_bounds[-1], -(-(rows.n_features + 2) // 8)), dtype=np.uint64)
+        n_bytes = rows.n_features + 2 + self._weighted
+        self._words = np.empty((self._root_bounds[-1], -(-n_bytes // 8)), dtype=np.uint64)
         self._records = self._words.view(np.uint8)
 
         def scatter(first: int, last: int) -> None:
@@ -74,7 +88,7 @@ class LocalEngine:
             for i in range(first, last):
                 b = blocks[i]
                 rows.read(b.start, b.stop, codes[: b.stop - b.start])
-                histogram.scatter(codes, target[b], trees[b], ends[i], self._records)
+                histogram.scatter(codes, target[b], trees[b], self._weights[b], ends[i], self._records)
 
         self._threads.run(scatter, n_blocks)
 
@@ -172,9 +186,8 @@ class LocalEngine:
             if ahead[a] < low:
                 shared.append((int(into[0]), n_slots + shard))
                 into[0] = n_slots + shard
-            histogram.accumulate(
-                self._records, begins, ends, into, tables[a:b], adds.columns, adds.amounts, self._layout.n_columns, bins
-            )
+            of_all = (adds.columns, adds.amounts, self._layout.n_columns, self._weighted)
+            histogram.accumulate(self._records, begins, ends, into, tables[a:b], *of_all, bins)
 
         self._threads.run_between(count, list(range(n_shards + 1)))
         for slot, spare in shared:
@@ -218,7 +231,8 @@ class LocalEngine:
         bins = np.zeros((len(first), n_columns), dtype=np.uint64)
 
         def add(a: int, b: int) -> None:
-            histogram.node_sums(self._records, first[a:b], last[a:b], adds.columns, adds.amounts[0], bins[a:b])
+            of_all = (adds.columns, adds.amounts[0], self._weighted)
+            histogram.node_sums(self._records, first[a:b], last[a:b], *of_all, bins[a:b])
 
         self._threads.run_between(add, self._even_bounds())
         return bins

@@ -8,8 +8,9 @@ import numpy.typing as npt
 from diprime._util.threads import Threads
 from diprime.domain.encoding import Rows
 from diprime.domain.target_layout import TargetLayout
-from diprime.engines.gradients import Gradients, Sums
+from diprime.engines.gradients import Gradients, ScoredRecords, Sums
 from diprime.engines.scores import CellGrid
+from diprime.engines.weights import NO_WEIGHTS, Weights, check_size, weighted_counts
 from diprime.kernels import boosting
 from diprime.kernels.constants import N_CODES
 
@@ -35,14 +36,23 @@ class LocalScoreEngine:
         How the target becomes sums.
     threads : Threads
         The threads that do the work.
+    weights : array of shape (n,), optional
+        How many equal records each row counts as; one, if not given.
     """
 
-    def __init__(self, rows: Rows, target: npt.NDArray[np.int32], layout: TargetLayout, threads: Threads) -> None:
-        if len(target) > _MAX_ROWS:
-            raise ValueError(f"There are more rows than the {_MAX_ROWS:,} that are supported.")
+    def __init__(
+        self,
+        rows: Rows,
+        target: npt.NDArray[np.int32],
+        layout: TargetLayout,
+        threads: Threads,
+        weights: Weights | None = None,
+    ) -> None:
+        check_size(target, weights, _MAX_ROWS)
         self._layout = layout
         self._threads = threads
         kept = target >= 0
+        self._weights = None if weights is None else weights[kept]
         self._targets = target[kept].astype(np.uint16)
         self._n_rows = len(self._targets)
         self._columns = np.empty((rows.n_features, self._n_rows), dtype=np.uint8)
@@ -68,7 +78,7 @@ class LocalScoreEngine:
 
     def target_counts(self) -> npt.NDArray[np.int64]:
         """Return how many of all records have each value of the target."""
-        return np.bincount(self._targets, minlength=self._layout.n_targets)
+        return weighted_counts(self._targets, self._weights, self._layout.n_targets)
 
     def code_sums(self) -> npt.NDArray[np.int64]:
         """Return the sum of the records' vectors for each code of each feature."""
@@ -86,10 +96,11 @@ class LocalScoreEngine:
         n_outputs = self._layout.n_outputs
         if self._layout.task == "classification":
             places = codes.astype(np.int64) * n_outputs + self._targets
-            return np.bincount(places, minlength=N_CODES * n_outputs).reshape(N_CODES, n_outputs)
-        # Float64 adds integers exactly up to 2^53, which 2^31 targets of at most 2^16 stay below.
-        totals = np.bincount(codes, weights=self._targets, minlength=N_CODES).astype(np.int64)
-        counts = np.bincount(codes, minlength=N_CODES)
+            return weighted_counts(places, self._weights, N_CODES * n_outputs).reshape(N_CODES, n_outputs)
+        # Float64 adds integers exactly up to 2^53, which 2^31 targets of at most 2^16 stay below, by weight as well.
+        targets = self._targets if self._weights is None else self._targets * self._weights.astype(np.int64)
+        totals = np.bincount(codes, weights=targets, minlength=N_CODES).astype(np.int64)
+        counts = weighted_counts(codes, self._weights, N_CODES)
         return np.stack([counts * self._layout.units - totals, totals], axis=1)
 
     def start(self, offset: npt.NDArray[np.int32]) -> None:
@@ -101,13 +112,15 @@ class LocalScoreEngine:
     def gradient_sums(self, grid: CellGrid, gradients: Gradients) -> Sums:
         """Sort the records into new cells and return the sums of their gradients."""
         parts: list[Sums] = []
+        weights = NO_WEIGHTS if self._weights is None else self._weights
+        records = ScoredRecords(self._scores, self._targets, self._cells, weights)
 
         def add(begin: int, end: int) -> None:
             sums = np.zeros((grid.n_cells, gradients.n_columns), dtype=np.int64)
             for first in range(begin, end, ROUND_BLOCK_ROWS):
                 last = min(first + ROUND_BLOCK_ROWS, end)
                 self._move(grid, first, last)
-                gradients.add(self._scores, self._targets, self._cells, first, last, sums)
+                gradients.add(records, first, last, sums)
             parts.append(sums)
 
         self._threads.run(add, self._n_rows, at_least=_MIN_SHARD_ROWS)
@@ -128,5 +141,6 @@ class LocalScoreEngine:
             block = slice(begin, begin + BLOCK_ROWS)
             scores = self._scores[block, 0].astype(np.int64) + self._steps[self._cells[block], 0]
             residuals = np.abs(self._targets[block].astype(np.int64) * scale - scores)
-            counts += np.bincount(np.searchsorted(edges, residuals, side="right"), minlength=len(counts))
+            weights = None if self._weights is None else self._weights[block]
+            counts += weighted_counts(np.searchsorted(edges, residuals, side="right"), weights, len(counts))
         return counts

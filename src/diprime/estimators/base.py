@@ -19,9 +19,11 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime.domain import Categorical, Domain, Origin, RowReader, Task
-from diprime.domain.batches import encode_batches
+from diprime.domain.batches import EncodedTable, check_lengths, encode_batches
 from diprime.domain.encoding import Rows
-from diprime.domain.learning import Batches, LearningPlan
+from diprime.domain.learning import LEARNT_FROM_RECORDS, Batches, LearningPlan
+from diprime.domain.persons import PersonIndex
+from diprime.engines.persons import UsedRecords, choose_records
 from diprime.estimators.parameters import DOMAIN, N_JOBS, RANDOM_STATE
 from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
@@ -32,6 +34,7 @@ from diprime.privacy.spending import Spendable
 N_DIMENSIONS = 2  # of a table
 DOMAIN_SHARE = Fraction(1, 10)
 """The share of epsilon, and of delta, that learns what is open in a domain."""
+N_WITHOUT_GROUPS = 2  # the parts of a batch that are always there
 
 _Model = TypeVar("_Model", bound="PrivateEstimator")
 
@@ -104,11 +107,20 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Return what the whole fit costs, as it is charged to the budget of a study."""
         return PureEpsilon(settings.epsilon).loss(1)
 
+    def _max_records(self) -> int:
+        """Return how many records of a person are used at most."""
+        return 1
+
+    def _check_groups(self, *, given: bool) -> None:
+        """Raise an error if groups are given to an estimator that takes none, or are lacking."""
+        if given:
+            raise ValueError(f"{type(self).__name__} does not take groups: it protects single records, not persons.")
+
     @abstractmethod
     def _learn(
         self,
         rows: Rows,
-        target: npt.NDArray[np.int32],
+        records: UsedRecords,
         domain: Domain,
         settings: Any,
         plan: Any,
@@ -205,11 +217,13 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     # -- fit -----------------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, refused: dict[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, refused: dict[str, Any], groups: Any = None) -> None:
         for name, value in refused.items():
-            if name != "sample_weight":
+            if name == "groups":
+                self._check_groups(given=value is not None)
+            elif name != "sample_weight":
                 raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}")
-            if value is not None:
+            elif value is not None:
                 raise ValueError(
                     f"{type(self).__name__} does not take sample_weight: the noise is calibrated to one record "
                     "counting once, and a weight would break the guarantee of its epsilon."
@@ -219,22 +233,22 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if isinstance(y, np.ndarray) and y.shape[1:] == (1,):
             message = "A column-vector y was passed when a 1d array was expected; give for example y.ravel()."
             warnings.warn(message, DataConversionWarning, stacklevel=3)
+        self._check_groups(given=groups is not None)
         self._refuse_waived()
         domain = self._resolve_domain(X, y)
         settings = self._check_settings(domain.n_features)
         source = RANDOM_STATE.check(self.random_state)
-        learning, settings = self._divide(domain, settings)
+        learning, settings = self._divide(domain, settings, of_persons=groups is not None)
         domain = self._closed(domain, learning, lambda: [(X, y)], source)
         plan = self._plan(settings, domain)
         rows = domain.reader(X)
         target = domain.encode_target(y, n_threads=N_JOBS.check(self.n_jobs))
-        if len(target) != rows.n_rows:
-            sizes = [rows.n_rows, len(target)]
-            raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
-        self._fit_encoded(rows, target, domain, settings, plan, source, stacklevel=4)
+        persons = None if groups is None else PersonIndex().encode(groups)
+        check_lengths(rows.n_rows, target, persons)
+        self._fit_encoded(EncodedTable(rows, target, persons), domain, settings, plan, source, stacklevel=4)
         self._name_columns(X, domain, reset=True)
 
-    def fit_batches(self: _Model, batches: Iterable[tuple[Any, Any]]) -> _Model:
+    def fit_batches(self: _Model, batches: Iterable[tuple[Any, ...]]) -> _Model:
         """Fit to data that need not fit in memory, such as a file that is read in chunks.
 
         The model equals the one that `fit` learns from all batches together. Each batch is encoded when it arrives,
@@ -242,9 +256,10 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
         Parameters
         ----------
-        batches : iterable of pairs (X, y)
-            Records and targets, as for `fit`. The iterable is read once, so a generator will do, unless the domain is
-            open: what is learnt of it needs further passes. The domain cannot be inferred.
+        batches : iterable of pairs (X, y), or of triples (X, y, groups)
+            Records, targets and the persons of the records, as for `fit`. The records of a person may be in several
+            batches. The iterable is read once, so a generator will do, unless the domain is open: what is learnt of it
+            needs further passes. The domain cannot be inferred.
 
         Returns
         -------
@@ -262,23 +277,27 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "The domain is open, and learning it reads all batches more than once; give a list, or an object whose "
                 "__iter__ starts anew, or learn the domain first, with Domain.learn."
             )
-        learning, settings = self._divide(domain, settings)
+        learning, settings = self._divide(domain, settings, of_persons=self._max_records() > 1)
         domain = self._closed(domain, learning, lambda: batches, source)
         plan = self._plan(settings, domain)
         self._name_columns(None, domain, reset=True)
 
-        def with_named_columns() -> Iterator[tuple[Any, Any]]:
-            for i, (X, y) in enumerate(batches):
-                self._name_columns(X, domain, reset=i == 0)
-                yield X, y
+        def with_named_columns() -> Iterator[tuple[Any, ...]]:
+            for i, batch in enumerate(batches):
+                self._check_groups(given=len(batch) > N_WITHOUT_GROUPS and batch[N_WITHOUT_GROUPS] is not None)
+                self._name_columns(batch[0], domain, reset=i == 0)
+                yield batch
 
-        rows, target = encode_batches(with_named_columns(), domain, N_JOBS.check(self.n_jobs))
-        self._fit_encoded(rows, target, domain, settings, plan, source, stacklevel=3)
+        of_persons = self._max_records() > 1
+        table = encode_batches(with_named_columns(), domain, N_JOBS.check(self.n_jobs), of_persons=of_persons)
+        self._fit_encoded(table, domain, settings, plan, source, stacklevel=3)
         return self
 
-    def _divide(self, domain: Domain, settings: Any) -> tuple[LearningPlan | None, Any]:
+    def _divide(self, domain: Domain, settings: Any, *, of_persons: bool) -> tuple[LearningPlan | None, Any]:
         """Return how an open domain is learnt, and settings that have the rest of the budget, before data are read."""
         learning = None
+        if of_persons and (domain.is_open or domain.origin.ledger is not None):
+            raise ValueError(LEARNT_FROM_RECORDS)
         if domain.is_open:
             budget = share_of(settings.epsilon, DOMAIN_SHARE), self._delta(settings) * DOMAIN_SHARE
             learning = domain.learning_plan(*budget)
@@ -295,8 +314,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _fit_encoded(
         self,
-        rows: Rows,
-        target: npt.NDArray[np.int32],
+        table: EncodedTable,
         domain: Domain,
         settings: Any,
         plan: Any,
@@ -305,7 +323,9 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         stacklevel: int,
     ) -> None:
         """Fit to encoded records. All that a fit releases passes through here, but for what it learns of its domain."""
-        ledger = Ledger(settings.epsilon, settings.accounting, delta=self._delta(settings))
+        max_records = self._max_records()
+        unit_records = None if table.persons is None else max_records
+        ledger = Ledger(settings.epsilon, settings.accounting, delta=self._delta(settings), unit_records=unit_records)
         if domain.origin.ledger is not None:
             ledger.include(domain.origin.ledger)
         ledger.remarks += domain.origin.remarks
@@ -321,7 +341,10 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         loss = self._loss(settings)
         studies = spending.charge(self._loss_of_domain(domain) + loss, self._words(settings), self._budgets)
         ledger.studies = list(dict.fromkeys([*ledger.studies, *studies]))
-        forest = self._learn(rows, target, domain, settings, plan, ledger, source)
+        records = UsedRecords(table.target)
+        if table.persons is not None:
+            records = choose_records(table.target, table.persons, max_records, source)
+        forest = self._learn(table.rows, records, domain, settings, plan, ledger, source)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
         included = PrivacyLoss() if domain.origin.ledger is None else domain.origin.ledger.loss

@@ -13,6 +13,7 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.engines.local_scores import LocalScoreEngine
+from diprime.engines.persons import UsedRecords
 from diprime.estimators.base import sorted_classes
 from diprime.estimators.parameters import (
     BOOSTING,
@@ -21,6 +22,7 @@ from diprime.estimators.parameters import (
     EPSILON,
     INTERACTIONS,
     LEARNING_RATE,
+    MAX_RECORDS_PER_GROUP,
     N_JOBS,
     N_ROUNDS,
     RANDOM_STATE,
@@ -56,6 +58,7 @@ class _Boosting(PrivateTrees):
         n_rounds: int | Literal["auto"] = N_ROUNDS.default,
         learning_rate: float | Literal["auto"] = LEARNING_RATE.default,
         interactions: bool = INTERACTIONS.default,
+        max_records_per_group: int = MAX_RECORDS_PER_GROUP.default,
         n_jobs: int | None = N_JOBS.default,
         random_state: Any = RANDOM_STATE.default,
         verbose: int = VERBOSE.default,
@@ -66,6 +69,7 @@ class _Boosting(PrivateTrees):
         self.n_rounds = n_rounds
         self.learning_rate = learning_rate
         self.interactions = interactions
+        self.max_records_per_group = max_records_per_group
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -83,6 +87,7 @@ class _Boosting(PrivateTrees):
             learning_rate=defaults.learning_rate(n_rounds) if rate is None else float(rate),
             interactions=INTERACTIONS.check(self.interactions),
             verbose=VERBOSE.check(self.verbose),
+            max_records_per_group=MAX_RECORDS_PER_GROUP.check(self.max_records_per_group),
         )
 
     def _plan(self, settings: BoostingSettings, domain: Domain) -> BoostingPlan:
@@ -97,7 +102,7 @@ class _Boosting(PrivateTrees):
     def _learn(
         self,
         rows: Rows,
-        target: npt.NDArray[np.int32],
+        records: UsedRecords,
         domain: Domain,
         settings: BoostingSettings,
         plan: BoostingPlan,
@@ -105,7 +110,7 @@ class _Boosting(PrivateTrees):
         source: RandomSource,
     ) -> AdditiveForest:
         with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            engine = LocalScoreEngine(rows, target, domain.layout, threads)
+            engine = LocalScoreEngine(rows, records.target, domain.layout, threads, records.weights)
             boosted = train_boosting(engine, domain, settings, plan, ledger, source)
         scale, base = self._units(boosted, domain)
         rounds = [
@@ -158,7 +163,8 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
     Parameters
     ----------
     epsilon : float, default=1.0
-        The privacy budget of the whole fit: (epsilon, delta)-differential privacy for adding or removing one record.
+        The privacy budget of the whole fit: (epsilon, delta)-differential privacy for adding or removing one record,
+        or one person with all records if ``fit`` is given ``groups``.
         ``float("inf")`` fits the non-private counterpart.
     domain : Domain or "infer"
         What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
@@ -173,6 +179,10 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
     interactions : bool, default=True
         Whether half of the rounds cut two features at once. If False, the model is a sum of functions of single
         features.
+    max_records_per_group : int, default=1
+        The largest number of records of one person, if ``fit`` is given ``groups``. Of a person who has more, a random
+        choice is used. A person's records weigh as one together, so a larger number does not add noise, except that
+        splits are chosen in coarser steps.
     n_jobs : int or None, default=None
         The number of threads. ``None`` means one for each core. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -218,7 +228,7 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
     np.True_
     """
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> DiPriMeBoostingClassifier:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> DiPriMeBoostingClassifier:
         """Fit a boosted model to records and their classes.
 
         Rows whose class is missing or not in the domain are left out without a warning, which would reveal them.
@@ -229,6 +239,10 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
             The records.
         y : array or column of shape (n,)
             Their classes.
+        groups : array or column of shape (n,), optional
+            The person of each record: text or numbers. All records of a person are then protected together, and at most
+            ``max_records_per_group`` of them are used. Records without a person are left out. If it is not given, every
+            record is a person of its own.
         **refused : dict
             ``sample_weight`` is refused, because the guarantee is for records that count once. It is not a named
             parameter, so scikit-learn does not pass it.
@@ -238,7 +252,7 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
         self : DiPriMeBoostingClassifier
             The fitted estimator.
         """
-        self._fit(X, y, refused)
+        self._fit(X, y, refused, groups)
         return self
 
     def _units(self, boosted: Boosted, domain: Domain) -> tuple[float, float]:
@@ -280,7 +294,8 @@ class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
     Parameters
     ----------
     epsilon : float, default=1.0
-        The privacy budget of the whole fit: (epsilon, delta)-differential privacy for adding or removing one record.
+        The privacy budget of the whole fit: (epsilon, delta)-differential privacy for adding or removing one record,
+        or one person with all records if ``fit`` is given ``groups``.
         ``float("inf")`` fits the non-private counterpart.
     domain : Domain or "infer"
         What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
@@ -295,6 +310,10 @@ class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
     interactions : bool, default=True
         Whether half of the rounds cut two features at once. If False, the model is a sum of functions of single
         features.
+    max_records_per_group : int, default=1
+        The largest number of records of one person, if ``fit`` is given ``groups``. Of a person who has more, a random
+        choice is used. A person's records weigh as one together, so a larger number does not add noise, except that
+        splits are chosen in coarser steps.
     n_jobs : int or None, default=None
         The number of threads. ``None`` means one for each core. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -332,7 +351,7 @@ class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
     np.True_
     """
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> DiPriMeBoostingRegressor:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> DiPriMeBoostingRegressor:
         """Fit a boosted model to records and their targets.
 
         Targets outside the range of the domain are clipped. Rows whose target is missing are left out without a
@@ -344,6 +363,10 @@ class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
             The records.
         y : array or column of shape (n,)
             Their targets.
+        groups : array or column of shape (n,), optional
+            The person of each record: text or numbers. All records of a person are then protected together, and at most
+            ``max_records_per_group`` of them are used. Records without a person are left out. If it is not given, every
+            record is a person of its own.
         **refused : dict
             ``sample_weight`` is refused, because the guarantee is for records that count once. It is not a named
             parameter, so scikit-learn does not pass it.
@@ -353,7 +376,7 @@ class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
         self : DiPriMeBoostingRegressor
             The fitted estimator.
         """
-        self._fit(X, y, refused)
+        self._fit(X, y, refused, groups)
         return self
 
     def _units(self, boosted: Boosted, domain: Domain) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.engines.local import LocalEngine
+from diprime.engines.persons import UsedRecords
 from diprime.estimators.base import sorted_classes
 from diprime.estimators.parameters import (
     ACCOUNTING,
@@ -22,6 +23,7 @@ from diprime.estimators.parameters import (
     FOREST,
     MAX_DEPTH,
     MAX_FEATURES,
+    MAX_RECORDS_PER_GROUP,
     METHOD,
     N_ESTIMATORS,
     N_JOBS,
@@ -62,6 +64,7 @@ class _DiPriMe(PrivateTrees):
         balance: float | Literal["auto"] = BALANCE.default,
         partition: bool = PARTITION.default,
         accounting: Accounting = ACCOUNTING.default,
+        max_records_per_group: int = MAX_RECORDS_PER_GROUP.default,
         n_jobs: int | None = N_JOBS.default,
         random_state: Any = RANDOM_STATE.default,
         verbose: int = VERBOSE.default,
@@ -76,6 +79,7 @@ class _DiPriMe(PrivateTrees):
         self.balance = balance
         self.partition = partition
         self.accounting = accounting
+        self.max_records_per_group = max_records_per_group
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -100,6 +104,7 @@ class _DiPriMe(PrivateTrees):
             partition=partition,
             policy=PUBLISHED if ACCOUNTING.check(self.accounting) == "paper" else STRICT,
             verbose=VERBOSE.check(self.verbose),
+            max_records_per_group=MAX_RECORDS_PER_GROUP.check(self.max_records_per_group),
         )
 
     def _plan(self, settings: Settings, domain: Domain) -> BudgetPlan:
@@ -110,7 +115,7 @@ class _DiPriMe(PrivateTrees):
     def _learn(
         self,
         rows: Rows,
-        target: npt.NDArray[np.int32],
+        records: UsedRecords,
         domain: Domain,
         settings: Settings,
         plan: BudgetPlan,
@@ -118,7 +123,7 @@ class _DiPriMe(PrivateTrees):
         source: RandomSource,
     ) -> Forest:
         with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            engine = LocalEngine(rows, target, domain.layout, threads)
+            engine = LocalEngine(rows, records.target, domain.layout, threads, records.weights)
             structure, leaves = train(engine, domain, settings, plan, ledger, source, threads)
         means = settings.policy.leaf_means(leaves, domain.layout)
         return Forest.of_trees(structure, self._leaf_values(means, leaves, domain), leaves.counts)
@@ -134,7 +139,8 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
     Parameters
     ----------
     epsilon : float, default=1.0
-        The privacy budget of the whole fit: pure epsilon-differential privacy for adding or removing one record.
+        The privacy budget of the whole fit: pure epsilon-differential privacy for adding or removing one record,
+        or one person with all records if ``fit`` is given ``groups``.
         ``float("inf")`` fits the non-private counterpart.
     domain : Domain or "infer"
         What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
@@ -166,6 +172,10 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
         number of features.
     accounting : {"strict", "paper"}, default="strict"
         How the budget is counted. ``"paper"`` follows the DiPriMe paper, for comparison only: it is not private.
+    max_records_per_group : int, default=1
+        The largest number of records of one person, if ``fit`` is given ``groups``. Of a person who has more, a random
+        choice is used. A person's records weigh as one together, so a larger number does not add noise, except that
+        splits are chosen in coarser steps.
     n_jobs : int or None, default=None
         The number of threads. ``None`` means one for each core. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -208,7 +218,7 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
     Fraction(1, 1)
     """
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> DiPriMeClassifier:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> DiPriMeClassifier:
         """Fit a forest to records and their classes.
 
         Rows whose class is missing or not in the domain are left out without a warning, which would reveal them.
@@ -219,6 +229,10 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
             The records.
         y : array or column of shape (n,)
             Their classes.
+        groups : array or column of shape (n,), optional
+            The person of each record: text or numbers. All records of a person are then protected together, and at most
+            ``max_records_per_group`` of them are used. Records without a person are left out. If it is not given, every
+            record is a person of its own.
         **refused : dict
             ``sample_weight`` is refused, because the guarantee is for records that count once. It is not a named
             parameter, so scikit-learn does not pass it.
@@ -228,7 +242,7 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
         self : DiPriMeClassifier
             The fitted estimator.
         """
-        self._fit(X, y, refused)
+        self._fit(X, y, refused, groups)
         return self
 
     def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
@@ -241,7 +255,8 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
     Parameters
     ----------
     epsilon : float, default=1.0
-        The privacy budget of the whole fit: pure epsilon-differential privacy for adding or removing one record.
+        The privacy budget of the whole fit: pure epsilon-differential privacy for adding or removing one record,
+        or one person with all records if ``fit`` is given ``groups``.
         ``float("inf")`` fits the non-private counterpart.
     domain : Domain or "infer"
         What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
@@ -273,6 +288,10 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
         number of features.
     accounting : {"strict", "paper"}, default="strict"
         How the budget is counted. ``"paper"`` follows the DiPriMe paper, for comparison only: it is not private.
+    max_records_per_group : int, default=1
+        The largest number of records of one person, if ``fit`` is given ``groups``. Of a person who has more, a random
+        choice is used. A person's records weigh as one together, so a larger number does not add noise, except that
+        splits are chosen in coarser steps.
     n_jobs : int or None, default=None
         The number of threads. ``None`` means one for each core. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -310,7 +329,7 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
     np.True_
     """
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> DiPriMeRegressor:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> DiPriMeRegressor:
         """Fit a forest to records and their targets.
 
         Targets outside the range of the domain are clipped. Rows whose target is missing are left out without a
@@ -322,6 +341,10 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
             The records.
         y : array or column of shape (n,)
             Their targets.
+        groups : array or column of shape (n,), optional
+            The person of each record: text or numbers. All records of a person are then protected together, and at most
+            ``max_records_per_group`` of them are used. Records without a person are left out. If it is not given, every
+            record is a person of its own.
         **refused : dict
             ``sample_weight`` is refused, because the guarantee is for records that count once. It is not a named
             parameter, so scikit-learn does not pass it.
@@ -331,7 +354,7 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
         self : DiPriMeRegressor
             The fitted estimator.
         """
-        self._fit(X, y, refused)
+        self._fit(X, y, refused, groups)
         return self
 
     def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:

@@ -25,7 +25,7 @@ def merge(models: Sequence[Any]) -> Any:
         A model of the same kind with the trees of all models, each weighted by its released number of records. Its
         epsilon is the largest of theirs, because each record is in the data of one model only. Its parameters
         are those of the model with that epsilon. If one of the domains was read from the data, so is that of the
-        merged model.
+        merged model. Either all models protect persons, or all protect single records.
 
     Examples
     --------
@@ -56,6 +56,11 @@ def merge(models: Sequence[Any]) -> Any:
             raise ValueError("Models of different domains cannot be merged: fit both with the same Domain.")
         if model.privacy_.delta != models[0].privacy_.delta:
             raise ValueError("Models of different delta cannot be merged: fit both with the same delta.")
+        if model.privacy_.unit != models[0].privacy_.unit:
+            raise ValueError(
+                "A model that protects persons and one that protects single records cannot be merged: fit both with "
+                "groups, or both without."
+            )
     first = max(models, key=lambda model: model.privacy_.total)
     merged = type(first)(**first.get_params(deep=False))
     fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}

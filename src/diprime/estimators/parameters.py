@@ -19,6 +19,7 @@ from diprime._util.threads import resolve_n_jobs
 from diprime._util.version import __version__
 from diprime.domain import Domain, Task
 from diprime.domain.features import short
+from diprime.domain.persons import MAX_RECORDS
 from diprime.model.forest import Forest
 from diprime.privacy.ledger import Accounting
 from diprime.privacy.measures import Epsilon, epsilon_from_text, exact_delta, exact_epsilon, exact_text
@@ -241,6 +242,7 @@ DELTA: Parameter[float, Fraction] = Parameter("delta", 1e-6, _check_delta)
 N_ROUNDS = auto_integer_parameter("n_rounds", low=1, high=MAX_ROUNDS)
 LEARNING_RATE = auto_number_parameter("learning_rate", low=0, high=1, includes_ends=True)
 INTERACTIONS = choice_parameter("interactions", True, (True, False))
+MAX_RECORDS_PER_GROUP = integer_parameter("max_records_per_group", 1, low=1, high=MAX_RECORDS)
 PARTITION = choice_parameter("partition", True, (True, False))
 ACCOUNTING: Parameter[Accounting, Accounting] = choice_parameter("accounting", "strict", get_args(Accounting))
 # The number of threads suits one machine, not the model: the next one may have other cores.
@@ -261,6 +263,7 @@ FOREST: tuple[Parameter[Any, Any], ...] = (
     BALANCE,
     PARTITION,
     ACCOUNTING,
+    MAX_RECORDS_PER_GROUP,
     N_JOBS,
     RANDOM_STATE,
     VERBOSE,
@@ -273,6 +276,7 @@ BOOSTING: tuple[Parameter[Any, Any], ...] = (
     N_ROUNDS,
     LEARNING_RATE,
     INTERACTIONS,
+    MAX_RECORDS_PER_GROUP,
     N_JOBS,
     RANDOM_STATE,
     VERBOSE,

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from diprime._util.threads import Threads
 from diprime.domain import Task
 from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator
-from diprime.estimators.parameters import N_JOBS, Parameter, record_parameters
+from diprime.estimators.parameters import MAX_RECORDS_PER_GROUP, N_JOBS, Parameter, record_parameters
 from diprime.model.additive import AdditiveForest
 from diprime.model.files import ModelContent, save_content
 from diprime.model.forest import Forest
@@ -25,6 +25,19 @@ class PrivateTrees(PrivateEstimator):
 
     forest_: Forest | AdditiveForest
     _parameters: ClassVar[Sequence[Parameter[Any, Any]]]
+
+    # -- persons -------------------------------------------------------------------------------------------------------
+
+    def _max_records(self) -> int:
+        return MAX_RECORDS_PER_GROUP.check(self.max_records_per_group)
+
+    def _check_groups(self, *, given: bool) -> None:
+        max_records = self._max_records()
+        if max_records > 1 and not given:
+            raise ValueError(
+                f"max_records_per_group is {max_records}, but no groups are given: give the person of each record as "
+                "groups, or leave max_records_per_group at 1 if everybody has one record."
+            )
 
     # -- use -----------------------------------------------------------------------------------------------------------
 

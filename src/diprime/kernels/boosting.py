@@ -1,7 +1,8 @@
 """Rounds of boosting: scores of records move by the step of their cell, and gradients are summed in new cells.
 
 Scores are fixed-point integers, and a record's gradient is an integer vector that depends on its own scores and target
-only. So the sums do not depend on the order of the records, and no floating-point number is involved.
+only. So the sums do not depend on the order of the records, and no floating-point number is involved. A record of
+weight w counts as w equal records; ``weights`` is empty where records have none.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ def add_logistic(
     unit: cython.int,
     begin: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
+    weights: cython.const[cython.uchar][::1],
     sums: cython.longlong[:, ::1],
 ) -> None:
     """Add gradient and Hessian of the records from ``begin`` to ``end`` to the sums of their cells, for two classes.
@@ -65,6 +67,8 @@ def add_logistic(
     class and the Hessian. The gradient of the first class is smaller by ``unit``.
     """
     i: cython.Py_ssize_t
+    weighted: cython.bint = weights.shape[0] > 0
+    weight: cython.longlong = 1
     row: cython.int
     middle: cython.int = table.shape[0] // 2
     last: cython.int = table.shape[0] - 1
@@ -72,8 +76,10 @@ def add_logistic(
         for i in range(begin, end):
             row = (scores[i, 0] >> shift) + middle
             row = min(max(row, 0), last)
-            sums[cells[i], 0] += table[row, 0] - unit * (1 - targets[i])
-            sums[cells[i], 1] += table[row, 1]
+            if weighted:
+                weight = weights[i]
+            sums[cells[i], 0] += weight * (table[row, 0] - unit * (1 - targets[i]))
+            sums[cells[i], 1] += weight * table[row, 1]
 
 
 def add_softmax(
@@ -85,6 +91,7 @@ def add_softmax(
     unit_bits: cython.int,
     begin: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
+    weights: cython.const[cython.uchar][::1],
     shares: cython.longlong[::1],
     sums: cython.longlong[:, ::1],
 ) -> None:
@@ -109,6 +116,8 @@ def add_softmax(
     gradient: cython.longlong
     hessian: cython.longlong
     norm: cython.longlong
+    weighted: cython.bint = weights.shape[0] > 0
+    weight: cython.longlong = 1
     one: cython.longlong = 1
     unit: cython.longlong = one << unit_bits
     with cython.nogil:
@@ -126,15 +135,17 @@ def add_softmax(
             own = targets[i]
             cell = cells[i]
             norm = 0
+            if weighted:
+                weight = weights[i]
             for k in range(n):
                 shares[k] = (shares[k] * inverse) >> (42 - unit_bits)
                 gradient = (unit if k == own else 0) - shares[k]
                 hessian = (2 * shares[k] * (unit - shares[k])) >> unit_bits
                 norm += gradient * gradient + hessian * hessian
-                sums[cell, k] += gradient
+                sums[cell, k] += weight * gradient
             if norm <= 2 * unit * unit:
                 for k in range(n):
-                    sums[cell, n + k] += (2 * shares[k] * (unit - shares[k])) >> unit_bits
+                    sums[cell, n + k] += weight * ((2 * shares[k] * (unit - shares[k])) >> unit_bits)
 
 
 def add_residuals(
@@ -144,23 +155,29 @@ def add_residuals(
     scale: cython.int,
     clip: cython.int,
     multiplier: cython.longlong,
-    weight: cython.int,
+    count: cython.int,
     begin: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
+    weights: cython.const[cython.uchar][::1],
     sums: cython.longlong[:, ::1],
 ) -> None:
-    """Add residual and weight of the records from ``begin`` to ``end`` to the sums of their cells, for numbers.
+    """Add residual and count of the records from ``begin`` to ``end`` to the sums of their cells, for numbers.
 
-    The residual scale·target - score is clamped to ±clip, multiplied by multiplier/2^32 and rounded.
+    The residual scale·target - score is clamped to ±clip, multiplied by multiplier/2^32 and rounded. A count of one is
+    ``count``.
     """
     i: cython.Py_ssize_t
     residual: cython.longlong
     half: cython.longlong = 1 << 31
     limit: cython.longlong = clip
+    weighted: cython.bint = weights.shape[0] > 0
+    times: cython.longlong = 1
     with cython.nogil:
         for i in range(begin, end):
             residual = targets[i]
             residual = residual * scale - scores[i, 0]
             residual = min(max(residual, -limit), limit)
-            sums[cells[i], 0] += (residual * multiplier + half) >> 32
-            sums[cells[i], 1] += weight
+            if weighted:
+                times = weights[i]
+            sums[cells[i], 0] += times * ((residual * multiplier + half) >> 32)
+            sums[cells[i], 1] += times * count

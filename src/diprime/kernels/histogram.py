@@ -1,12 +1,14 @@
 """Sums over rows: histograms of nodes, rows sorted into children, totals of leaves.
 
 While trees grow, a row is a *record* of bytes: one code for each feature, padding, and the target in the last two
-bytes, low byte first. Records are moved from node to node, so that every pass reads memory in order. Tables made by
-domain/target_layout.py say what a target adds, and to which column. For histograms, every node can have its own table.
+bytes, low byte first. Where records have weights, the byte before holds the weight. Records are moved from node to
+node, so that every pass reads memory in order. Tables made by domain/target_layout.py say what a target adds, and to
+which column. For histograms, every node can have its own table. A record of weight w adds w times as much: it counts as
+w equal records.
 
 A *bin* packs two sums into 64 bits: the count of rows in the bits from ``shift`` up, and the sum of their values below.
 Adding to a bin keeps both exact as long as the count is below 2^(64-shift) and the sum below 2^shift. An engine
-guarantees this: it refuses more rows than ``TargetLayout.max_rows``.
+guarantees this: it refuses rows whose number, or sum of weights, is above ``TargetLayout.max_rows``.
 """
 
 from __future__ import annotations
@@ -25,13 +27,16 @@ def scatter(
     codes: cython.const[cython.uchar][:, ::1],
     targets: cython.const[cython.int][::1],
     trees: cython.const[cython.ushort][::1],
+    weights: cython.const[cython.uchar][::1],
     ends: cython.longlong[::1],
     records: cython.uchar[:, ::1],
 ) -> None:
     """Append each row to the records of its tree; rows whose tree is not below ``len(ends)`` are left out.
 
-    ``ends[t]`` is where the next record of tree t goes, and is moved on by the call.
+    ``ends[t]`` is where the next record of tree t goes, and is moved on by the call. ``weights`` is empty if records
+    have none.
     """
+    weighted: cython.bint = weights.shape[0] > 0
     n_features: cython.Py_ssize_t = codes.shape[1]
     last: cython.Py_ssize_t = records.shape[1] - 1
     i: cython.Py_ssize_t
@@ -46,6 +51,8 @@ def scatter(
                     records[to, j] = codes[i, j]
                 records[to, last - 1] = targets[i] & 0xFF
                 records[to, last] = targets[i] >> 8
+                if weighted:
+                    records[to, last - 2] = weights[i]
 
 
 @cython.cfunc
@@ -66,6 +73,7 @@ def accumulate(
     columns: cython.const[cython.ushort][::1],
     amounts: cython.const[cython.ulonglong][:, ::1],
     n_columns: cython.Py_ssize_t,
+    weighted: cython.bint,
     bins: cython.ulonglong[:, ::1],
 ) -> None:
     """Set the slot of each segment to the histogram of its records.
@@ -73,6 +81,7 @@ def accumulate(
     Code c of feature j has the bins from (j·256 + c)·n_columns on, one for each column. ``tables`` says which row of
     the amounts each segment uses.
     """
+    weight_at: cython.Py_ssize_t = records.shape[1] - 3
     n_codes: cython.Py_ssize_t = N_CODES
     step: cython.Py_ssize_t = n_codes * n_columns
     n_features: cython.Py_ssize_t = bins.shape[1] // step
@@ -93,6 +102,8 @@ def accumulate(
             for i in range(begins[segment], ends[segment]):
                 target = _target(records, i)
                 amount = amounts[table, target]
+                if weighted:
+                    amount *= records[i, weight_at]
                 if n_columns == 1:  # avoids multiplications in the innermost loop of all
                     for j in range(n_features):
                         bins[slot, j * n_codes + records[i, j]] += amount
@@ -160,9 +171,12 @@ def node_sums(
     ends: cython.const[cython.longlong][::1],
     columns: cython.const[cython.ushort][::1],
     amounts: cython.const[cython.ulonglong][::1],
+    weighted: cython.bint,
     bins: cython.ulonglong[:, ::1],
 ) -> None:
     """Add the records of each node to its bins, one for each column."""
+    amount: cython.ulonglong
+    weight_at: cython.Py_ssize_t = records.shape[1] - 3
     target: cython.Py_ssize_t
     node: cython.Py_ssize_t
     i: cython.Py_ssize_t
@@ -170,4 +184,7 @@ def node_sums(
         for node in range(begins.shape[0]):
             for i in range(begins[node], ends[node]):
                 target = _target(records, i)
-                bins[node, columns[target]] += amounts[target]
+                amount = amounts[target]
+                if weighted:
+                    amount *= records[i, weight_at]
+                bins[node, columns[target]] += amount

@@ -19,14 +19,14 @@ ROUND_SUMS = "round sums"  # the kind of charge that pays for the leaves of boos
 
 
 def charged_noise_variance(ledger: Ledger, layout: TargetLayout) -> float:
-    """Return the variance of the noise in the leaf sums that a ledger charged, in units of one record.
+    """Return the variance of the noise in the leaf sums that a ledger charged, in units of one record or person.
 
     A merged ledger does not tell which trees are whose; then it is the largest variance of the merged models.
     """
     if ledger.merged:
         return max(charged_noise_variance(part, layout) for part in ledger.merged)
     epsilon = next(charge.epsilon for charge in ledger.charges if charge.kind == LEAF_SUMS)
-    return noise_variance(epsilon, layout)
+    return noise_variance(epsilon, layout.of_persons(ledger.unit_records or 1))
 
 
 def has_true_counts(ledger: Ledger) -> bool:
@@ -38,8 +38,8 @@ def has_true_counts(ledger: Ledger) -> bool:
 
 
 def noise_variance(epsilon: Epsilon, layout: TargetLayout) -> float:
-    """Return the variance of the noise in each leaf sum, in units of one record."""
-    return laplace_variance(epsilon, layout.units) / layout.units**2
+    """Return the variance of the noise in each leaf sum, in units of one record, or of several that weigh as one."""
+    return laplace_variance(epsilon, layout.person_units) / layout.person_units**2
 
 
 def mean_variance(sum_variance: Floats | float, means: Floats, counts: Floats, n_outputs: int) -> Floats:

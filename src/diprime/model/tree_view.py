@@ -53,6 +53,8 @@ class Tree:
         of the node's own mean, over the whole range of the target. Shrinkage towards the parent and, for numbers, the
         window that targets are clamped to make the noise smaller. None in a boosted model, whose trees correct the
         errors, and so the noise, of those before them.
+    unit : {"record", "person"}
+        What the counts are of. Records of a person weigh as one together where persons are protected.
     """
 
     depth: int
@@ -63,6 +65,7 @@ class Tree:
     values: Floats
     count_noise: Floats | None = None
     value_noise: Floats | None = None
+    unit: str = "record"
 
 
 def fitted_forest(model: Any) -> Forest | AdditiveForest:
@@ -129,7 +132,8 @@ def read_tree(model: Any, index: int, max_depth: int | None = None) -> Tree:
     first = forest.first_splits[index]
     splits = slice(first, first + 2**depth - 1)
     features, conditions = _describe_splits(model.domain_, forest.features[splits], forest.masks[splits])
-    tree = Tree(depth, full_depth - depth, features, conditions, counts[:n_nodes], values[:n_nodes])
+    unit = model.privacy_.unit
+    tree = Tree(depth, full_depth - depth, features, conditions, counts[:n_nodes], values[:n_nodes], unit=unit)
     if isinstance(forest, AdditiveForest):
         return tree
     n_leaves = np.repeat(2.0 ** np.arange(full_depth, -1, -1), 2 ** np.arange(full_depth + 1))

@@ -177,7 +177,7 @@ def _node_text(tree: Tree, node: int, classes: Sequence[str] | None) -> str:
         estimate, records = contribution_text(tree.values[node], classes), f"weight {tree.counts[node]:,.0f}"
     else:
         estimate = _estimate_text(tree.values[node], tree.value_noise[node], classes)
-        records = f"{tree.counts[node]:,.0f} ± {_noise_text(tree.count_noise[node])} records"
+        records = f"{tree.counts[node]:,.0f} ± {_noise_text(tree.count_noise[node])} {tree.unit}s"
     # Matplotlib reads text between dollar signs as a formula.
     return "\n".join([*condition, estimate, records]).replace("$", r"\$")
 

@@ -18,7 +18,6 @@ from diprime.privacy.measures import Epsilon, PureEpsilon
 from diprime.privacy.randomness import RandomSource, permutation
 from diprime.training.estimates import LeafSums, to_simplex
 from diprime.training.policy import AccountingPolicy
-from diprime.training.splitting.cost import MAX_UNITS
 
 
 class EqualParts:
@@ -53,9 +52,9 @@ class PublishedAccounting(AccountingPolicy):
         """Return one: the paper charges K medians of the same records as one."""
         return 1
 
-    def quality_range(self, true_range: int) -> int:
-        """Return the range of the published sensitivity 4B²/N with B = 1, in the finest units."""
-        return 8 * MAX_UNITS
+    def quality_range(self, true_range: int, units: int) -> int:
+        """Return the range of the published sensitivity 4B²/N with B = 1."""
+        return 8 * units
 
     def true_cost(self, epsilon: Epsilon) -> PureEpsilon | None:
         """Return what a release truly costs."""
@@ -65,7 +64,7 @@ class PublishedAccounting(AccountingPolicy):
         """Return the bound of the leaves; nothing bounds the cost of true counts beside the sums of numbers."""
         if layout.task == "classification":
             return super().leaf_bound(layout)
-        return f"L1 sensitivity {layout.units}, true counts released beside the sums", PureEpsilon(math.inf)
+        return f"L1 sensitivity {layout.person_units}, true counts released beside the sums", PureEpsilon(math.inf)
 
     def released_leaves(
         self, true: npt.NDArray[np.int64], noisy: npt.NDArray[np.int64], layout: TargetLayout

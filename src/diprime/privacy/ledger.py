@@ -72,6 +72,9 @@ class Ledger:
         The names of the studies whose budgets the fit was charged to.
     remarks : list of str
         What readers should know besides, such as who has reviewed the domain. Remarks change nothing.
+    unit_records : int or None, default=None
+        Who is protected: one person, of whose records so many are used at most; or, if None, one record. Charges are
+        what releases cost that unit.
 
     Examples
     --------
@@ -90,6 +93,7 @@ class Ledger:
     delta: Fraction = field(default=Fraction(0), kw_only=True)
     studies: list[str] = field(default_factory=list, kw_only=True)
     remarks: list[str] = field(default_factory=list, kw_only=True)
+    unit_records: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.epsilon, Fraction):
@@ -100,10 +104,14 @@ class Ledger:
     def merge(cls, ledgers: Sequence[Ledger]) -> Ledger:
         """Return the ledger of models of disjoint populations.
 
-        One record is in one population: what the models cost together is what one of them costs. So the largest E and
-        the largest μ² of the ledgers bound it, and the largest alone where all are of one kind. Models that were
-        charged to the budget of one study are about the same people, and are refused.
+        One record, or one person, is in one population: what the models cost together is what one of them costs. So the
+        largest E and the largest μ² of the ledgers bound it, and the largest alone where all are of one kind. Models
+        that were charged to the budget of one study are about the same people, and are refused. The models may use
+        different numbers of records of a person, of which the largest is stated: whichever model a person is in
+        protects all of her records. A model of single records does not, so the two are not merged.
         """
+        if len({ledger.unit_records is None for ledger in ledgers}) > 1:
+            raise ValueError("A ledger that protects persons and one that protects single records cannot be merged.")
         studies = _studies_of(ledgers)
         loss, strict = _largest(ledger.loss for ledger in ledgers), _largest(ledger.strict_loss for ledger in ledgers)
         delta = max(ledger.delta for ledger in ledgers)
@@ -117,7 +125,22 @@ class Ledger:
         ]
         used = [pair for pair in pairs if any(measure.cost for measure in pair)] or pairs[:1]
         charges = [_merged_charge(len(ledgers), measure, strict_measure) for measure, strict_measure in used]
-        return cls(epsilon, accounting, charges, waivers, list(ledgers), delta=delta, studies=studies, remarks=remarks)
+        unit = max((ledger.unit_records for ledger in ledgers if ledger.unit_records is not None), default=None)
+        merged = cls(epsilon, accounting, charges, waivers, list(ledgers), delta=delta, unit_records=unit)
+        merged.studies, merged.remarks = studies, remarks
+        return merged
+
+    @property
+    def unit(self) -> str:
+        """Who is protected, in words: "record" or "person"."""
+        return "record" if self.unit_records is None else "person"
+
+    @property
+    def whole_unit(self) -> str:
+        """Who is protected, in words: "one record", or one person with the largest number of records that are used."""
+        if self.unit_records is None:
+            return "one record"
+        return f"one person, up to {self.unit_records} record{'s' * (self.unit_records > 1)},"
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -154,23 +177,25 @@ class Ledger:
         total = sum((c.total for c in self.charges if type(c.measure) is type(charge.measure)), Fraction(0))
         return float(charge.total / total) if 0 < total < math.inf else 0.0
 
-    def epsilon_of_group(self, n_records: int) -> Epsilon:
-        """Return the epsilon at :meth:`delta_of_group` if so many records change; to replace one, two do."""
-        if n_records == 1:
+    def epsilon_of_group(self, n_units: int) -> Epsilon:
+        """Return the epsilon, at :meth:`delta_of_group`, if so many units change; to replace a record, two do."""
+        if n_units == 1:
             return self.total
-        return epsilon_of_loss(self.loss.of_group(n_records), math.inf, self.delta_of_group(n_records))
+        return epsilon_of_loss(self.loss.of_group(n_units), math.inf, self.delta_of_group(n_units))
 
-    def delta_of_group(self, n_records: int) -> Fraction:
-        """Return the delta if so many records change: that of Gaussian charges stays, that of others grows."""
+    def delta_of_group(self, n_units: int) -> Fraction:
+        """Return the delta if so many units change: that of Gaussian charges stays, that of others grows."""
         loss = self.loss
         gaussian = self.delta - loss.delta if loss.mu_squared else Fraction(0)
-        return min(gaussian + loss.of_group(n_records).delta, Fraction(1))
+        return min(gaussian + loss.of_group(n_units).delta, Fraction(1))
 
     def include(self, other: Ledger) -> None:
         """Add what was spent before on something that this ledger's model contains, such as its domain.
 
         The budget grows by what the other ledger spent, and its reasons against a guarantee count here as well.
         """
+        if (self.unit_records is None) != (other.unit_records is None):
+            raise ValueError("What was spent on single records and what was spent on persons do not add up.")
         self.epsilon += other.total
         self.delta = exact_delta(self.delta + other.total_delta)
         self.charges += other.charges
@@ -224,8 +249,10 @@ class Ledger:
     def to_dict(self) -> dict[str, Any]:
         """Return the ledger as plain data; fractions are exact text."""
         studies = {"studies": list(self.studies)} if self.studies else {}
+        unit = {} if self.unit_records is None else {"unit_records": self.unit_records}
         return {
             **studies,
+            **unit,
             "epsilon": exact_text(self.epsilon),
             "delta": exact_text(self.delta),
             "total": exact_text(self.total),
@@ -241,8 +268,8 @@ class Ledger:
     def from_dict(cls, data: Any) -> Ledger:
         """Return the ledger that :meth:`to_dict` described; raise `ValueError` if anything is wrong with it.
 
-        A ledger without a delta has delta = 0, one without remarks has none, and one without studies was charged to no
-        budget but its own.
+        A ledger without a delta has delta = 0, one without remarks has none, one without studies was charged to no
+        budget but its own, and one without a number of records protects single records.
         """
         ledger = cls._from_dict(data, "the ledger", 1)
         _check_totals(ledger, data)
@@ -252,7 +279,9 @@ class Ledger:
     def _from_dict(cls, data: Any, where: str, depth: int) -> Ledger:
         if depth > _MAX_NESTED:
             raise ValueError(f"{where} is nested more than {_MAX_NESTED} deep.")
-        check_fields(data, _TYPES_OF_LEDGER, where, {"delta", "studies", "remarks"})
+        check_fields(data, _TYPES_OF_LEDGER, where, {"delta", "studies", "remarks", "unit_records"})
+        if data.get("unit_records", 1) < 1:
+            raise ValueError(f"unit_records of {where} is not a number of records.")
         if data["accounting"] not in ("strict", "paper"):
             raise ValueError(f"accounting of {where} is neither 'strict' nor 'paper'.")
         remarks = list(data.get("remarks", []))
@@ -271,9 +300,9 @@ class Ledger:
         merged = [
             cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
         ]
-        waivers = list(data["waivers"])
-        notes = {"studies": studies, "remarks": remarks}
-        return cls(epsilon, data["accounting"], charges, waivers, merged, delta=exact_delta(delta), **notes)
+        ledger = cls(epsilon, data["accounting"], charges, list(data["waivers"]), merged, delta=exact_delta(delta))
+        ledger.studies, ledger.remarks, ledger.unit_records = studies, remarks, data.get("unit_records")
+        return ledger
 
     def to_json(self) -> str:
         """Return the ledger as JSON."""
@@ -317,7 +346,9 @@ class Ledger:
             twice += f", delta = {rounded_text(self.delta_of_group(2))}"
         notes = [
             *self._sum_of_mu(),
-            f"One record added or removed: epsilon = {once}; one record replaced: epsilon = {twice}.",
+            f"{self.whole_unit.capitalize()} added or removed: epsilon = {once}; one {self.unit} replaced: "
+            f"epsilon = {twice}.",
+            *self._meaning_of_unit(),
             *self._meaning_of_delta(),
             *dict.fromkeys(f"Composition: {c.composition}." for c in self.charges if c.composition),
             *(f"Charged to the budget of study {study}." for study in self.studies),
@@ -335,13 +366,21 @@ class Ledger:
             return []
         return [f"Sum of the charges: {loss_text(loss)}. At delta = {rounded_text(self.delta)} that is:"]
 
+    def _meaning_of_unit(self) -> list[str]:
+        if self.unit_records is None:
+            return []
+        return [
+            f"All records of a person are protected together. At most {self.unit_records} of them are used, chosen at "
+            "random; their weights add up to the same for everybody, and bounds are for that sum."
+        ]
+
     def _meaning_of_delta(self) -> list[str]:
         if not self.total_delta:
             return []
         return [
-            f"delta = {rounded_text(self.total_delta)}: whatever set of results is looked at, one record changes its "
-            "probability by at most a factor of e^epsilon, and by delta besides. delta should be far below one over "
-            "the number of persons.",
+            f"delta = {rounded_text(self.total_delta)}: whatever set of results is looked at, one {self.unit} changes "
+            "its probability by at most a factor of e^epsilon, and by delta besides. delta should be far below one "
+            "over the number of persons.",
         ]
 
 
@@ -356,6 +395,7 @@ _TYPES_OF_LEDGER: dict[str, type] = {
     "waivers": list,
     "remarks": list,
     "merged": list,
+    "unit_records": int,
 }
 
 
@@ -386,6 +426,8 @@ def _check_merged(ledger: Ledger, where: str) -> None:
         hidden = set(part.waivers) - set(ledger.waivers)
         if hidden or part.delta > ledger.delta or (part.accounting, ledger.accounting) == ("paper", "strict"):
             raise ValueError(f"{where} promises more than a ledger that was merged into it.")
+        if part.unit != ledger.unit or (part.unit_records or 0) > (ledger.unit_records or 0):
+            raise ValueError(f"{where} protects others than a ledger that was merged into it.")
         if _largest([part.loss, ledger.loss]) != ledger.loss:
             raise ValueError(f"{where} costs less than a ledger that was merged into it.")
         if _largest([part.strict_loss, ledger.strict_loss]) != ledger.strict_loss:

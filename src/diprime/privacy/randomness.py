@@ -22,6 +22,7 @@ Streams = npt.NDArray[np.uint32]
 STREAM_WORDS = 33
 _CONSTANTS = np.frombuffer(b"expand 32-byte k", dtype="<u4")
 _KEY_BYTES = 32
+_FIRST_APART = 1 << 63  # no fit comes near this number of streams
 
 
 class RandomSource:
@@ -47,19 +48,41 @@ class RandomSource:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._next = 0
+        self._next_apart = _FIRST_APART
         key = check_random_state(random_state).bytes(_KEY_BYTES) if self.seeded else secrets.token_bytes(_KEY_BYTES)
         self._key = np.frombuffer(key, dtype="<u4")
 
     def streams(self, n: int) -> Streams:
         """Return ``n`` streams, a row each, that are handed out only once."""
         with self._lock:
-            if not self.seeded and os.getpid() != self._process:
-                self._process = os.getpid()
-                self._key = np.frombuffer(secrets.token_bytes(_KEY_BYTES), dtype="<u4")
-            numbers = np.arange(self._next, self._next + n, dtype=np.uint64)
+            first = self._next
             self._next += n
-            key = self._key
-        streams = np.zeros((n, STREAM_WORDS), dtype=np.uint32)
+            key = self._current_key()
+        return self._make(np.arange(first, first + n, dtype=np.uint64), key)
+
+    def bits_apart(self, n: int) -> npt.NDArray[np.uint64]:
+        """Return ``n`` times 64 random bits from a stream that is not among those of :meth:`streams`.
+
+        What is drawn from those is the same, whether or not this is called.
+        """
+        with self._lock:
+            number = self._next_apart
+            self._next_apart += 1
+            key = self._current_key()
+        words = np.empty(2 * n, dtype=np.uint32)
+        sampling.draw_words(self._make(np.array([number], dtype=np.uint64), key)[0], words)
+        return words.view(np.uint64)
+
+    def _current_key(self) -> npt.NDArray[np.uint32]:
+        """Return the key, which a forked child has to draw anew; the lock is held."""
+        if not self.seeded and os.getpid() != self._process:
+            self._process = os.getpid()
+            self._key = np.frombuffer(secrets.token_bytes(_KEY_BYTES), dtype="<u4")
+        return self._key
+
+    @staticmethod
+    def _make(numbers: npt.NDArray[np.uint64], key: npt.NDArray[np.uint32]) -> Streams:
+        streams = np.zeros((len(numbers), STREAM_WORDS), dtype=np.uint32)
         streams[:, 0:4] = _CONSTANTS
         streams[:, 4:12] = key
         streams[:, 14] = (numbers & np.uint64(0xFFFFFFFF)).astype(np.uint32)

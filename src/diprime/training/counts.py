@@ -18,7 +18,8 @@ from diprime.privacy.randomness import RandomSource
 def counts_charge(layout: TargetLayout, epsilon: Epsilon) -> Charge:
     """Return the charge of the counts of a fit's records."""
     kind = "class counts" if layout.task == "classification" else "row count"
-    return Charge(kind, DISCRETE_LAPLACE, "L1 sensitivity 1", PureEpsilon(epsilon), calibrated_to=1)
+    weight = layout.person_weight
+    return Charge(kind, DISCRETE_LAPLACE, f"L1 sensitivity {weight}", PureEpsilon(epsilon), calibrated_to=weight)
 
 
 def release_counts(
@@ -26,8 +27,10 @@ def release_counts(
 ) -> list[int]:
     """Release how many records each class has, or how many have a numeric target.
 
-    One record adds one to one of the counts.
+    One record adds one to one of the counts, and one person the weights of her records. What is returned is in persons,
+    each of whom counts in parts for the classes of several records.
     """
+    weight = layout.person_weight
     counts = target_counts if layout.task == "classification" else target_counts.sum(keepdims=True)
-    released = discrete_laplace(counts[None, :], receipt, 1, source.streams(1))
-    return [int(count) for count in released[0]]
+    released = discrete_laplace(counts[None, :], receipt, weight, source.streams(1))
+    return [(int(count) + weight // 2) // weight for count in released[0]]

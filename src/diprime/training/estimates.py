@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LeafSums:
-    """Released sums of the leaves, in units of one record.
+    """Released sums of the leaves, in units of one person: a record, or several that weigh as one.
 
     Attributes
     ----------

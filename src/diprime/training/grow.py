@@ -10,7 +10,7 @@ import numpy as np
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain
-from diprime.domain.target_layout import Windows
+from diprime.domain.target_layout import TargetLayout, Windows
 from diprime.engines.protocol import Engine
 from diprime.kernels.constants import MASK_BYTES
 from diprime.model.masks import Features, Masks
@@ -36,6 +36,8 @@ class Grower:
         The way of choosing splits.
     domain : Domain
         What can occur at the roots.
+    layout : TargetLayout
+        How the target becomes sums, and how much the records of a person weigh.
     source : RandomSource
         The random bits.
     threads : Threads
@@ -49,6 +51,7 @@ class Grower:
     engine: Engine
     splitter: Splitter
     domain: Domain
+    layout: TargetLayout
     source: RandomSource
     threads: Threads
     split_window: Windows
@@ -68,8 +71,8 @@ class Grower:
         for number, paid in enumerate(receipts.levels):
             if number in receipts.node_windows:
                 counts = self.engine.node_target_counts()
-                windows = release_windows(counts, self.domain.layout, receipts.node_windows[number], self.source)
-                self.engine.set_windows(widened(windows, self.margin, self.domain.layout))
+                windows = release_windows(counts, self.layout, receipts.node_windows[number], self.source)
+                self.engine.set_windows(widened(windows, self.margin, self.layout))
             level = self.splitter.level(regions, paid, self.source)
             self._choose(level, len(regions))
             self.engine.route(level.features, level.masks)
@@ -81,10 +84,9 @@ class Grower:
 
     def _choose(self, level: Level, n_nodes: int) -> None:
         """Choose the splits of a level from histograms, a chunk at a time."""
-        layout = self.domain.layout
         if not self.splitter.looks_at_data:
-            level.choose(EmptyHistograms.of(self.domain.n_features, layout), 0, n_nodes, self.threads)
+            level.choose(EmptyHistograms.of(self.domain.n_features, self.layout), 0, n_nodes, self.threads)
             return
         for begin, end in self.engine.chunks():
-            histograms = NodeHistograms(self.engine.histograms(begin, end), layout, begin)
+            histograms = NodeHistograms(self.engine.histograms(begin, end), self.layout, begin)
             level.choose(histograms, begin, end, self.threads)

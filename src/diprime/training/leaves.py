@@ -29,7 +29,7 @@ def leaf_charge(
         times,
         composition,
         strict_measure=true_cost,
-        calibrated_to=layout.units,
+        calibrated_to=layout.person_units,
     )
 
 
@@ -43,8 +43,9 @@ def release_leaves(
 ) -> LeafSums:
     """Release the sums of all leaves of all trees.
 
-    One record is in one leaf of a tree, and changes its vector by exactly ``layout.units`` in L1 norm, so all leaves of
-    a tree together are epsilon-DP. A record is in as many trees as the charge counts.
+    One record is in one leaf of a tree, and changes its vector by exactly ``layout.units`` in L1 norm, times its
+    weight: one person changes all leaves of a tree by ``layout.person_units``, so they are epsilon-DP together. A
+    record is in as many trees as the charge counts.
 
     Parameters
     ----------
@@ -64,12 +65,13 @@ def release_leaves(
     Returns
     -------
     leaves : LeafSums
-        The released sums, in units of one record.
+        The released sums, in units of one person, whose records weigh as one.
     """
     n_trees, n_leaves, n_outputs = sums.shape
     streams = source.streams(n_trees * n_leaves)
     times = receipt.charge.times
-    noisy = discrete_laplace(sums.reshape(-1, n_outputs), receipt, layout.units, streams, times).reshape(sums.shape)
-    scaled = policy.released_leaves(sums, noisy, layout) / layout.units
+    units = layout.person_units
+    noisy = discrete_laplace(sums.reshape(-1, n_outputs), receipt, units, streams, times).reshape(sums.shape)
+    scaled = policy.released_leaves(sums, noisy, layout) / units
     low, high = window.low[0] / layout.units, window.high[0] / layout.units
     return LeafSums(scaled, scaled.sum(axis=-1), noise_variance(receipt.charge.epsilon, layout), low, high)

@@ -62,13 +62,14 @@ class BudgetPlan:
     def make(cls, settings: Settings, domain: Domain) -> BudgetPlan:
         """Plan a fit, before any row is read."""
         epsilon, joint = settings.epsilon, settings.method == "joint"
+        layout = domain.layout.of_persons(settings.max_records_per_group)
         counts = window = None
         share = Fraction(1)
         if joint or settings.n_estimators is None or settings.max_depth is None:
-            counts = counts_charge(domain.layout, share_of(epsilon, defaults.COUNTS_SHARE))
+            counts = counts_charge(layout, share_of(epsilon, defaults.COUNTS_SHARE))
             share -= defaults.COUNTS_SHARE
         if joint and domain.task == "regression" and epsilon != math.inf:
-            window = window_charge(share_of(epsilon, defaults.QUANTILE_SHARE))
+            window = window_charge(layout, share_of(epsilon, defaults.QUANTILE_SHARE))
             share -= window.times * defaults.QUANTILE_SHARE
         return cls(epsilon, counts, window, share_of(epsilon, share))
 
@@ -84,7 +85,7 @@ class ForestShape:
     linear_tail : Fraction
         Where the impurity of ``"joint"`` is linear.
     n_rows : int
-        The released number of records; 0 if nothing depends on it.
+        The released number of records, or of persons, whose records weigh as one; 0 if nothing depends on it.
     """
 
     n_trees: int
@@ -146,11 +147,14 @@ class TreePlan:
         else:
             n_rounds, n_together = shape.n_trees, 1
             composition = "every tree sees all records: it counts once a tree"
+        layout = domain.layout.of_persons(settings.max_records_per_group)
         node_windows = {}
         if plan.window is not None:
             levels = defaults.window_levels(shape.n_rows, plan.epsilon, shape.n_trees, shape.depth)
             epsilon = plan.window.epsilon / n_rounds
-            node_windows = {level: node_windows_charge(level, epsilon, n_rounds, composition) for level in levels}
+            node_windows = {
+                level: node_windows_charge(layout, level, epsilon, n_rounds, composition) for level in levels
+            }
         of_windows = _total(node_windows.values())
         of_tree = (plan.trees - of_windows) / n_rounds
         share = settings.split_share or defaults.split_share(settings.method)
@@ -163,7 +167,7 @@ class TreePlan:
             n_rounds,
             node_windows,
             [splitter.charges(level, epsilon, n_rounds, composition) for level, epsilon in enumerate(epsilons)],
-            leaf_charge(domain.layout, share_of(of_tree, 1 - share), n_rounds, composition, settings.policy),
+            leaf_charge(layout, share_of(of_tree, 1 - share), n_rounds, composition, settings.policy),
         )
 
     @property

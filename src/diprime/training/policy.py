@@ -29,8 +29,8 @@ class AccountingPolicy:
         """Return how many of the medians of one node are charged; one record is in all of them."""
         return n_medians
 
-    def quality_range(self, true_range: int) -> int:
-        """Return the range of the split quality that its selection is calibrated to."""
+    def quality_range(self, true_range: int, units: int) -> int:
+        """Return the range of the split quality, in its units, that its selection is calibrated to."""
         return true_range
 
     def true_cost(self, epsilon: Epsilon) -> PureEpsilon | None:
@@ -39,7 +39,7 @@ class AccountingPolicy:
 
     def leaf_bound(self, layout: TargetLayout) -> tuple[str, PureEpsilon | None]:
         """Return what the ledger says of the leaves' sensitivity, and their true cost if it is charged otherwise."""
-        return f"L1 sensitivity {layout.units}", None
+        return f"L1 sensitivity {layout.person_units}", None
 
     def released_leaves(
         self, true: npt.NDArray[np.int64], noisy: npt.NDArray[np.int64], layout: TargetLayout

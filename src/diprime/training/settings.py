@@ -27,6 +27,7 @@ class Settings:
     partition: bool
     policy: AccountingPolicy
     verbose: bool
+    max_records_per_group: int = 1
 
     @property
     def accounting(self) -> Accounting:

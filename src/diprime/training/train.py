@@ -35,7 +35,7 @@ def train(
     threads: Threads,
 ) -> tuple[Structure, LeafSums]:
     """Spend the budget: everything that is released is computed here, from an engine's sums, after it is paid for."""
-    layout = domain.layout
+    layout = domain.layout.of_persons(settings.max_records_per_group)
 
     counts: list[int] = []
     if plan.counts is not None:
@@ -57,7 +57,7 @@ def train(
     # Without noise and with the same rows, trees would all be the same: as in a random forest, each gets its own bag.
     bagged = settings.method == "joint" and settings.epsilon == math.inf and not settings.partition
     assignment: TreeAssignment = BagAssignment() if bagged else settings.policy.assignment(trees.n_trees)
-    grower = Grower(engine, splitter, domain, source, threads, split_window, margins[0])
+    grower = Grower(engine, splitter, domain, layout, source, threads, split_window, margins[0])
     progress = Progress(trees.depth * trees.n_rounds, "levels", shown=settings.verbose)
     structures, sums = [], []
     for number in range(trees.n_rounds):

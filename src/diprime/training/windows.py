@@ -26,23 +26,29 @@ MIN_WIDTH = 1 / 256  # of a window, as a share of the target's range
 NODES_PER_BATCH = 32  # whose costs are in memory at a time
 
 
-def window_charge(epsilon: Epsilon) -> Charge:
+def quantile_range(layout: TargetLayout) -> int:
+    """Return the range of the cost of a quantile: how far one person changes it, by the weights of her records."""
+    return QUANTILE_RANGE * layout.person_weight
+
+
+def window_charge(layout: TargetLayout, epsilon: Epsilon) -> Charge:
     """Return the charge of the window of all records; epsilon is for each of its two quantiles."""
-    return _charge("target window", epsilon, 1, "two quantiles of the target")
+    return _charge("target window", layout, epsilon, 1, "two quantiles of the target")
 
 
-def node_windows_charge(level: int, epsilon: Epsilon, times: int, composition: str) -> Charge:
+def node_windows_charge(layout: TargetLayout, level: int, epsilon: Epsilon, times: int, composition: str) -> Charge:
     """Return the charge of the windows of a level's nodes, made ``times`` times; epsilon is for each quantile."""
-    return _charge("target windows", epsilon, times, f"two quantiles; {composition}", level)
+    return _charge("target windows", layout, epsilon, times, f"two quantiles; {composition}", level)
 
 
-def _charge(kind: str, epsilon: Epsilon, times: int, composition: str, level: int | None = None) -> Charge:
-    bound = f"cost range {QUANTILE_RANGE}"
+def _charge(
+    kind: str, layout: TargetLayout, epsilon: Epsilon, times: int, composition: str, level: int | None = None
+) -> Charge:
+    cost_range = quantile_range(layout)
+    bound = f"cost range {cost_range}"
     times *= N_QUANTILES
     measure = PureEpsilon(epsilon)
-    return Charge(
-        kind, "exponential mechanism", bound, measure, times, composition, level, calibrated_to=QUANTILE_RANGE
-    )
+    return Charge(kind, "exponential mechanism", bound, measure, times, composition, level, calibrated_to=cost_range)
 
 
 def release_windows(
@@ -52,7 +58,7 @@ def release_windows(
 
     The first seventh ends at a threshold with six times as many records above as below, up to the noise. Its cost is
     the absolute difference of the two: a record changes the difference by six or by one, up or down, so all costs
-    change by amounts in an interval of length twelve. Nodes hold disjoint records.
+    change by amounts in an interval of length twelve. Nodes hold disjoint records. A record of weight w counts as w.
 
     Parameters
     ----------
@@ -72,7 +78,8 @@ def release_windows(
     """
     n_nodes = len(target_counts)
     streams = source.streams(N_QUANTILES * n_nodes)
-    selection = Selection(receipt, streams, cost_range=QUANTILE_RANGE, n_candidates=layout.units, times=N_QUANTILES)
+    cost_range = quantile_range(layout)
+    selection = Selection(receipt, streams, cost_range=cost_range, n_candidates=layout.units, times=N_QUANTILES)
     picks = np.empty((n_nodes, N_QUANTILES), dtype=np.int64)
     for first in range(0, n_nodes, NODES_PER_BATCH):
         here = slice(first, first + NODES_PER_BATCH)

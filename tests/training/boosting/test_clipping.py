@@ -20,7 +20,8 @@ def clip_of(residuals, mu_squared=100, n_rows=None, seed=0):
         return np.bincount(np.searchsorted(edges, residuals, side="right"), minlength=len(edges) + 1)
 
     receipt = gaussian_receipt(ROUNDED_GAUSSIAN, mu_squared, calibrated_to=1)
-    return release_clip(counts, len(residuals) if n_rows is None else n_rows, receipt, RandomSource(seed))
+    n_rows = len(residuals) if n_rows is None else n_rows
+    return release_clip(counts, n_rows, 1, receipt, RandomSource(seed))
 
 
 @given(st.integers(1, 100_000))

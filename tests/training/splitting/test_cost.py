@@ -282,3 +282,20 @@ def test_the_units_of_the_joint_cost_are_finer_where_epsilon_is_larger():
     assert Cost.joint(math.inf, Fraction(0), Fraction(0)) == Cost(MAX_UNITS, 0, 0)
     assert Cost.joint(Fraction(1), Fraction(1, 100), tail) == Cost(1024, 10, 5 * 1036 // 10, tail)
     assert Cost.joint(Fraction(1, 100), Fraction(1, 100), tail) == Cost(32, 0, 0, tail)
+
+
+@pytest.mark.parametrize("weight", [2, 6, 24, 204])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1, 50), Fraction(1), Fraction(100)])
+def test_the_cost_of_persons_is_that_of_so_many_records(weight, epsilon):
+    balance = Fraction(1, 20)
+    cost = Cost.joint(epsilon, balance, Fraction(0), weight)
+    assert cost.person_range == weight * cost.range
+    assert cost.range == cost.units + 2 + cost.balance
+    assert cost.units >= 32
+    # Within the table, weights fall by e^-16 at least, unless units are as coarse as they may be.
+    assert cost.units == 32 or cost.person_range / epsilon <= (1 << 20) / 16
+    # A split with an empty child is as unlikely as where persons have one record, by the same number of persons.
+    of_one = Cost(cost.units, cost.balance, 0)
+    lacking = math.ceil(5 * of_one.range / (cost.balance * epsilon))
+    assert abs(cost.min_rows / weight - lacking) <= 1
+    assert Cost.joint(epsilon, balance, Fraction(0), 1) == Cost.joint(epsilon, balance, Fraction(0))

@@ -15,7 +15,7 @@ from diprime.training.splitting import median
 from diprime.training.splitting.candidates import CategoricalCandidates
 from diprime.training.splitting.cost import MAX_UNITS, MEDIAN_RANGE
 from diprime.training.splitting.histograms import EmptyHistograms
-from diprime.training.splitting.median import MAX_GROUPS, QUALITY, MedianSplitter
+from diprime.training.splitting.median import MAX_GROUPS, MedianSplitter, quality
 from tests.candidate_splits import BINARY, CLASSES, DOMAIN, ONE, make_splitter, paid_level, root_histograms
 from tests.spies import Releases
 
@@ -65,7 +65,7 @@ def test_random_splits_are_not_charged():
 
 
 def test_the_quality_has_the_range_of_the_contract():
-    assert splitter_of(3).quality_range == QUALITY.range == MAX_UNITS + 2
+    assert splitter_of(3).quality_range == quality(1).range == MAX_UNITS + 2
     assert splitter_of(3, policy=PUBLISHED).quality_range == 8 * MAX_UNITS
 
 
@@ -81,7 +81,7 @@ def test_medians_and_choices_are_charged_as_their_weights_are_made(k, epsilon, r
     assert sum(charge.total for charge in charges) == 3 * epsilon
     releases = Releases(monkeypatch)
     paid_level(splitter, Regions.roots(DOMAIN, 6), epsilon, RandomSource(0))
-    ranges = [MEDIAN_RANGE, QUALITY.range]
+    ranges = [MEDIAN_RANGE, quality(1).range]
     for paid, charge, cost_range, times in zip(releases.selections, charges, ranges, (k, 1), strict=False):
         assert (paid.epsilon, paid.cost_range, paid.times) == (charge.epsilon, cost_range, times)
         assert str(cost_range) in charge.bound.split()
@@ -93,4 +93,4 @@ def test_accounting_as_published_charges_all_medians_as_one_and_says_what_they_c
     medians, choices = splitter_of(k, policy=PUBLISHED).charges(2, epsilon, 3, "")
     assert (medians.epsilon, medians.times, medians.strict_total) == (epsilon / 2, 3, 3 * k * epsilon / 2)
     assert (choices.epsilon, choices.times) == (epsilon / 2, 3)
-    assert choices.strict_total == 3 * epsilon / 2 * Fraction(QUALITY.range, 8 * MAX_UNITS)
+    assert choices.strict_total == 3 * epsilon / 2 * Fraction(quality(1).range, 8 * MAX_UNITS)

@@ -27,7 +27,7 @@ const splits = (node) =>
   hasChildren(node) && (tree.features[node] !== null || splits(2 * node + 1) || splits(2 * node + 2));
 const records = (node) => {
   const noise = tree.countNoise[level(node)];
-  return `${number(Math.round(tree.counts[node]), 21)} ± ${number(noise < 0.01 ? 0 : noise, 2)} records`;
+  return `${number(Math.round(tree.counts[node]), 21)} ± ${number(noise < 0.01 ? 0 : noise, 2)} ${forest.unit}`;
 };
 const noise = (node) => `± ${isClassification ? percent(tree.valueNoise[node]) : number(tree.valueNoise[node], 2)}`;
 

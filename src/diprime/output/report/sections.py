@@ -48,7 +48,7 @@ _DOMAIN_HEADINGS = {
     "read": "What was read from the data",
 }
 _NORMAL_NOISE = (
-    " The noise here is normal: larger ε hold with smaller δ, and every result could have come out without the record "
+    " The noise here is normal: larger ε hold with smaller δ, and every result could have come out without the {unit} "
     "as well."
 )
 CITATION = """@article{consul2021balance,
@@ -99,18 +99,11 @@ def promise(model: Any) -> Element:
         "promise",
         "The promise",
         waived,
-        *(_approximate_promise(ledger) if ledger.total_delta else _pure_promise(epsilon, certainty)),
+        *(_approximate_promise(ledger) if ledger.total_delta else _pure_promise(ledger, epsilon, certainty)),
         weak,
         table(
             ["what changes", "ε", "no result more likely by more than" + (", beside δ" if ledger.total_delta else "")],
-            [
-                [what, _number(group), _times(group)]
-                for what, group in (
-                    ("one record is added or removed", ledger.total),
-                    ("one record is replaced by another", ledger.epsilon_of_group(2)),
-                    ("a person with five records is added or removed", ledger.epsilon_of_group(5)),
-                )
-            ],
+            [[what, _number(group), _times(group)] for what, group in _changes(ledger)],
             numeric={1, 2},
         ),
         tag("h3", "What is not promised"),
@@ -132,12 +125,37 @@ def promise(model: Any) -> Element:
     )
 
 
-def _pure_promise(epsilon: float, certainty: float) -> list[Element | None]:
+def _whole_unit(ledger: Ledger) -> str:
+    """Return who is protected: one record, or one person with all records."""
+    return "one record" if ledger.unit_records is None else "one person, with all records of that person,"
+
+
+def _others_and_own(ledger: Ledger) -> str:
+    """Return what somebody who bets may know, and what the bet is about."""
+    if ledger.unit_records is None:
+        return "all other records, and for whom it is even odds whether a certain person's record is"
+    return "the records of all others, and for whom it is even odds whether those of a certain person are"
+
+
+def _changes(ledger: Ledger) -> list[tuple[str, Epsilon]]:
+    """Return changes of the data, and what epsilon is for each of them."""
+    if ledger.unit_records is None:
+        several = "a person with five records is added or removed"
+    else:
+        several = "a family of five persons is added or removed"
+    return [
+        (f"{ledger.whole_unit} is added or removed", ledger.total),
+        (f"one {ledger.unit} is replaced by another", ledger.epsilon_of_group(2)),
+        (several, ledger.epsilon_of_group(5)),
+    ]
+
+
+def _pure_promise(ledger: Ledger, epsilon: float, certainty: float) -> list[Element | None]:
     """Return what epsilon means without a delta."""
     factor = tag(
         "p",
-        "Had one record been left out of the data, or one more been in it, the same models could have come out, "
-        "with chances that differ little: no result would have become more than ",
+        f"Had {_whole_unit(ledger)} been left out of the data, or one more been in it, the same models could have "
+        "come out, with chances that differ little: no result would have become more than ",
         tag("strong", _times(epsilon)),
         f" (e^ε, ε = {_number(epsilon)}) as likely, or as unlikely. That bounds what anybody can learn about a "
         "person from this model, whatever they know besides and whatever they compute from it.",
@@ -146,8 +164,7 @@ def _pure_promise(epsilon: float, certainty: float) -> list[Element | None]:
         return [factor]
     bet = tag(
         "p",
-        "As a bet: someone who knows all other records, and for whom it is even odds whether a certain person's "
-        "record is among the data, cannot become more than ",
+        f"As a bet: someone who knows {_others_and_own(ledger)} among the data, cannot become more than ",
         tag("strong", f"{_distinct_percent(certainty)} sure"),
         f" that it is, nor less than {_distinct_percent(1 - certainty)}.",
     )
@@ -159,9 +176,9 @@ def _approximate_promise(ledger: Ledger) -> list[Element | None]:
     epsilon, delta = ledger.total, _number(ledger.total_delta)
     factor = tag(
         "p",
-        "Had one record been left out of the data, or one more been in it, the same models could have come out, "
-        "with chances that differ little: whatever set of results one looks at, its probability would have been at "
-        "most ",
+        f"Had {_whole_unit(ledger)} been left out of the data, or one more been in it, the same models could have "
+        "come out, with chances that differ little: whatever set of results one looks at, its probability would "
+        "have been at most ",
         tag("strong", _times(epsilon)),
         f" (e^ε, ε = {_number(epsilon)}) as large, plus δ = {delta}. That bounds what anybody can learn about a person "
         "from this model, whatever they know besides and whatever they compute from it.",
@@ -170,15 +187,15 @@ def _approximate_promise(ledger: Ledger) -> list[Element | None]:
         "p",
         f"δ = {delta} is what the factor does not cover: of a set of results whose probability is about δ, or less, it "
         "says nothing. So δ should be far below one over the number of people in the data."
-        + (_NORMAL_NOISE if not ledger.loss.delta else ""),
+        + (_NORMAL_NOISE.format(unit=ledger.unit) if not ledger.loss.delta else ""),
     )
     if epsilon > MAX_READABLE_EPSILON:
         return [factor, meaning]
     odds = math.exp(epsilon)
     bet = tag(
         "p",
-        "As a bet: someone who knows all other records, and for whom it is even odds whether a certain person's "
-        "record is among the data, guesses right by looking at this model with a probability of at most ",
+        f"As a bet: someone who knows {_others_and_own(ledger)} among the data, guesses right by "
+        "looking at this model with a probability of at most ",
         tag("strong", _distinct_percent((odds + float(ledger.total_delta)) / (1 + odds))),
         ".",
     )
@@ -198,7 +215,15 @@ def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
     elements.append(_gaussian_table(ledger) if loss.mu_squared else _pure_table(ledger))
     if loss.mu_squared:
         text = (
-            f"Together: ε = {_number(ledger.total)} at δ = {_number(ledger.delta)}, for adding or removing one record."
+            f"Together: ε = {_number(ledger.total)} at δ = {_number(ledger.delta)}, for adding or removing one "
+            f"{ledger.unit}."
+        )
+        elements.append(tag("p", text, class_="note"))
+    if ledger.unit_records is not None:
+        text = (
+            f"Persons are protected, each with all records. At most {ledger.unit_records} of a person are used, chosen "
+            "at random; they weigh as one together, and every bound is for a whole person. So numbers of records on "
+            "this page are numbers of persons."
         )
         elements.append(tag("p", text, class_="note"))
     reasons = dict.fromkeys(charge.composition for charge in ledger.charges if charge.composition)
@@ -312,6 +337,7 @@ def explorer(model: Any) -> Element:
     is_classification = domain.task == "classification"
     data = {
         "classes": [shortened(str(c)) for c in model.classes_.tolist()] if is_classification else None,
+        "unit": f"{model.privacy_.unit}s",
         "range": None if is_classification else list(bounds(domain.target)),
         "trees": [
             {
@@ -389,7 +415,7 @@ def model_card(model: Any, *, has_score: bool = False) -> Element:
     facts = [
         ("predicts", feature_text(domain.target)),
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
-        ("records", _records_text(forest)),
+        (f"{model.privacy_.unit}s", _records_text(forest)),
         ("features", str(domain.n_features)),
         ("domain", str(domain.origin)),
         *_parameter_facts(model),
@@ -403,7 +429,7 @@ def model_card(model: Any, *, has_score: bool = False) -> Element:
         tag("dl", *(element for name, value in facts for element in (tag("dt", name), tag("dd", value)))),
         tag(
             "p",
-            "Meant for tables whose ranges and levels are public knowledge and in which a person has one record. "
+            f"Meant for tables whose ranges and levels are public knowledge{_one_record_each(model.privacy_)}. "
             f"{'How accurate it is, the score above says: mind' if has_score else NO_SCORE} that groups with few "
             "records suffer most from noise.",
         ),
@@ -416,6 +442,10 @@ def model_card(model: Any, *, has_score: bool = False) -> Element:
             class_="note",
         ),
     )
+
+
+def _one_record_each(ledger: Ledger) -> str:
+    return " and in which a person has one record" if ledger.unit_records is None else ""
 
 
 def _records_text(forest: Forest | AdditiveForest) -> str:
@@ -452,7 +482,7 @@ def cite(model: Any) -> Element:
             "p",
             f"State the library and its version, diprime {__version__}, the method “{model.method}”, "
             f"ε = {_number(model.privacy_.total)} and δ = {_number(model.privacy_.total_delta)} for adding or removing "
-            "one record, and what was waived. The method is that of:",
+            f"one {model.privacy_.unit}, and what was waived. The method is that of:",
         ),
         tag("pre", CITATION),
     )

@@ -14,6 +14,7 @@ from sklearn.base import RegressorMixin
 from diprime.domain import Domain
 from diprime.domain.codes import CELLS
 from diprime.domain.encoding import Rows
+from diprime.engines.persons import UsedRecords
 from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator, sorted_classes
 from diprime.estimators.parameters import (
     ACCOUNTING,
@@ -114,7 +115,7 @@ class _Baseline(PrivateEstimator):
     def _learn(
         self,
         rows: Rows,
-        target: npt.NDArray[np.int32],
+        records: UsedRecords,
         domain: Domain,
         settings: Settings,
         plan: Recipe,
@@ -130,9 +131,9 @@ class _Baseline(PrivateEstimator):
                 "lower max_depth or n_bins, or declare fewer levels."
             )
         receipts = plan.pay(ledger)
-        known = target >= 0
-        records = Records(branches.read(rows)[:, known], target[known], domain.layout)
-        trees = self._grow(records, branches, plan, receipts, source)
+        known = records.target >= 0
+        grown = Records(branches.read(rows)[:, known], records.target[known], domain.layout)
+        trees = self._grow(grown, branches, plan, receipts, source)
         return MultiwayForest.of_trees(branches, trees, [self._values(tree, domain) for tree in trees])
 
     def _grow(

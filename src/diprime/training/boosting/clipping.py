@@ -32,25 +32,28 @@ def clip_rounds(n_rounds: int) -> dict[int, int]:
 def release_clip(
     counts: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
     n_rows: float,
+    person_weight: int,
     receipt: Receipt,
     source: RandomSource,
 ) -> int:
     """Release the histogram of residuals; return the least clip that few enough residuals are above.
 
-    One record is in one bin.
+    One record is in one bin; one person is in several, by the weights of her records.
 
     Parameters
     ----------
     counts : callable
         Counts the residuals between edges.
     n_rows : float
-        The released number of records.
+        The released number of records, or of persons, whose records weigh as one.
+    person_weight : int
+        What the weights of one person's records add up to.
     receipt : Receipt
         The receipt of one histogram.
     source : RandomSource
         The random bits.
     """
-    released = rounded_gaussian(counts(EDGES)[None, :], receipt, 1, source.streams(1))[0]
-    at_or_above = np.cumsum(released[::-1])[::-1][1:]
+    released = rounded_gaussian(counts(EDGES)[None, :], receipt, person_weight**2, source.streams(1))[0]
+    at_or_above = np.cumsum(released[::-1])[::-1][1:] / person_weight
     enough = at_or_above <= (1 - defaults.CLIP_QUANTILE) * max(n_rows, 1.0)
     return int(EDGES[np.flatnonzero(enough)[0]] if enough.any() else EDGES[-1])

@@ -30,7 +30,7 @@ class CodeSums:
     Attributes
     ----------
     sums : array of shape (n_features, 256, n_outputs)
-        The sums for each code, in records.
+        The sums for each code, in records, or in persons, whose records weigh as one.
     noise : float
         The standard deviation of their noise.
     """
@@ -54,7 +54,8 @@ def release_code_sums(
 ) -> CodeSums:
     """Release the sums for all codes of all features.
 
-    One record adds, for each feature, a vector of norm at most ``units`` to the sums of one code.
+    One record adds, for each feature, a vector of norm at most one unit to the sums of one code. One person adds, by
+    the weights of her records, a vector of norm at most ``units``.
     """
     n_features = len(sums)
     released = rounded_gaussian(

@@ -74,7 +74,7 @@ class BoostingPlan:
     @classmethod
     def make(cls, settings: BoostingSettings, domain: Domain) -> BoostingPlan:
         """Plan a fit."""
-        layout = domain.layout
+        layout = domain.layout.of_persons(settings.max_records_per_group)
         numeric = layout.task == "regression"
         budget = gaussian_budget(settings.epsilon, settings.delta)
         clip_share = defaults.CLIP_SHARE if numeric else Fraction(0)
@@ -83,32 +83,40 @@ class BoostingPlan:
             budget,
             _counts_charge(layout, share_of(budget, defaults.COUNTS_SHARE)),
             _grid_charge(layout, domain.n_features, share_of(budget, defaults.GRID_SHARE)),
-            _clips_charge(share_of(budget, clip_share)) if numeric else None,
+            _clips_charge(layout, share_of(budget, clip_share)) if numeric else None,
             _rounds_charge(layout, share_of(budget, rest), settings.n_rounds),
         )
 
 
 def _counts_charge(layout: TargetLayout, mu_squared: Epsilon) -> Charge:
     kind = "class counts" if layout.task == "classification" else "target histogram"
-    return _charge(kind, 1, "one record is in one of them", mu_squared)
+    return _charge(layout, kind, 1, "one record is in one of them", mu_squared)
 
 
 def _grid_charge(layout: TargetLayout, n_features: int, mu_squared: Epsilon) -> Charge:
     composition = "one record has one code of each feature, and adds a vector of norm at most one unit to its sums"
-    return _charge("code sums", n_features * layout.units**2, composition, mu_squared)
+    return _charge(layout, "code sums", n_features * layout.units**2, composition, mu_squared)
 
 
-def _clips_charge(mu_squared: Epsilon) -> Charge:
+def _clips_charge(layout: TargetLayout, mu_squared: Epsilon) -> Charge:
     times = defaults.N_CLIPS
-    return _charge("residual histograms", 1, "one record is in one bin of each", mu_squared, times)
+    return _charge(layout, "residual histograms", 1, "one record is in one bin of each", mu_squared, times)
 
 
 def _rounds_charge(layout: TargetLayout, mu_squared: Epsilon, n_rounds: int) -> Charge:
     composition = "cells of a round hold disjoint records: it counts once a round"
-    return _charge(ROUND_SUMS, gradients_of(layout).squared_sensitivity, composition, mu_squared, n_rounds)
+    return _charge(layout, ROUND_SUMS, gradients_of(layout).squared_sensitivity, composition, mu_squared, n_rounds)
 
 
-def _charge(kind: str, squared_sensitivity: int, composition: str, mu_squared: Epsilon, times: int = 1) -> Charge:
+def of_person(squared_sensitivity: int, layout: TargetLayout) -> int:
+    """Return how much one person changes sums, as a squared norm: her records' vectors, by their weights, add up."""
+    return squared_sensitivity * layout.person_weight**2
+
+
+def _charge(
+    layout: TargetLayout, kind: str, of_record: int, composition: str, mu_squared: Epsilon, times: int = 1
+) -> Charge:
+    squared_sensitivity = of_person(of_record, layout)
     return Charge(
         kind,
         ROUNDED_GAUSSIAN,

@@ -19,6 +19,7 @@ class BoostingSettings:
     learning_rate: float
     interactions: bool
     verbose: bool
+    max_records_per_group: int = 1
 
     @property
     def accounting(self) -> Accounting:

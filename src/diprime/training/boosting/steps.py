@@ -16,7 +16,7 @@ _PAIR = 2
 
 @dataclass(frozen=True)
 class RoundSums:
-    """The released sums of a round, in records.
+    """The released sums of a round, in records, or in persons, whose records weigh as one.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ from diprime.training.boosting.cells import Cut, cell_grid, cell_tree
 from diprime.training.boosting.choice import FeatureChoice
 from diprime.training.boosting.clipping import clip_rounds, release_clip
 from diprime.training.boosting.grid import CodeSums, Grid, release_code_sums
-from diprime.training.boosting.plan import BoostingPlan, noise_of
+from diprime.training.boosting.plan import BoostingPlan, noise_of, of_person
 from diprime.training.boosting.settings import BoostingSettings
 from diprime.training.boosting.steps import RoundSums, integer_steps
 
@@ -83,13 +83,13 @@ def train_boosting(
     source: RandomSource,
 ) -> Boosted:
     """Spend the budget: everything that is released is computed here, from an engine's sums, after it is paid for."""
-    layout = domain.layout
+    layout = domain.layout.of_persons(settings.max_records_per_group)
     receipt = ledger.pay(plan.counts)
     start = _numeric_start if layout.task == "regression" else _class_start
-    offset, n_rows = start(engine.target_counts, receipt, source)
+    offset, n_rows = start(engine.target_counts, layout.person_weight, receipt, source)
 
     receipt = ledger.pay(plan.grid)
-    code_sums = release_code_sums(engine.code_sums(), layout.units, receipt, noise_of(plan.grid), source)
+    code_sums = release_code_sums(engine.code_sums(), layout.person_units, receipt, noise_of(plan.grid), source)
     clip_receipt = None if plan.clips is None else ledger.pay(plan.clips)
     booster = _Booster(engine, domain, settings, plan, n_rows, Grid(code_sums, domain), source)
     engine.start(offset)
@@ -101,27 +101,30 @@ def train_boosting(
 _Counts = Callable[[], npt.NDArray[np.int64]]
 
 
-def _class_start(target_counts: _Counts, receipt: Receipt, source: RandomSource) -> tuple[npt.NDArray[np.int32], float]:
-    """Release the counts of classes; return the scores that predict their shares, and the number of records."""
-    released = rounded_gaussian(target_counts()[None, :], receipt, 1, source.streams(1))[0]
+def _class_start(
+    target_counts: _Counts, person_weight: int, receipt: Receipt, source: RandomSource
+) -> tuple[npt.NDArray[np.int32], float]:
+    """Release the counts of classes; return the scores that predict their shares, and the number of persons."""
+    counts = rounded_gaussian(target_counts()[None, :], receipt, person_weight**2, source.streams(1))[0]
+    released = counts / person_weight
     logs = np.log(np.maximum(released, 1))
     scores = logs[1:] - logs[0] if len(logs) == 2 else logs - logs.mean()  # noqa: PLR2004 -- one score for two classes
     return np.rint(scores * (1 << SCORE_BITS)).astype(np.int32), float(max(released.sum(), 1))
 
 
 def _numeric_start(
-    target_counts: _Counts, receipt: Receipt, source: RandomSource
+    target_counts: _Counts, person_weight: int, receipt: Receipt, source: RandomSource
 ) -> tuple[npt.NDArray[np.int32], float]:
-    """Release a histogram of the target; return the score of its median, and the number of records."""
+    """Release a histogram of the target; return the score of its median, and the number of persons."""
     counts = target_counts()
     bins = np.arange(len(counts)) * defaults.N_TARGET_BINS // len(counts)
     histogram = np.zeros((1, defaults.N_TARGET_BINS), dtype=np.int64)
     np.add.at(histogram[0], bins, counts)
-    released = rounded_gaussian(histogram, receipt, 1, source.streams(1))[0]
+    released = rounded_gaussian(histogram, receipt, person_weight**2, source.streams(1))[0]
     masses = np.cumsum(np.maximum(released, 0))
     median = np.searchsorted(masses, masses[-1] / 2) + 0.5
     score = np.rint(median / defaults.N_TARGET_BINS * (1 << RANGE_BITS))
-    return np.array([score], dtype=np.int32), float(max(released.sum(), 1))
+    return np.array([score], dtype=np.int32), float(max(released.sum() / person_weight, 1))
 
 
 class _Booster:
@@ -142,12 +145,13 @@ class _Booster:
         self._grid = grid
         self._source = source
         self._n_rows = n_rows
-        self._task = domain.layout.task
-        self._gradients: Gradients = gradients_of(domain.layout)
+        self._layout = domain.layout.of_persons(settings.max_records_per_group)
+        self._task = self._layout.task
+        self._gradients: Gradients = gradients_of(self._layout)
         self._choice = FeatureChoice(domain.n_features)
         self._max_features = 2 if settings.interactions and domain.n_features > 1 else 1
         self._signal = defaults.information(n_rows, float(plan.mu_squared))
-        self._noise = noise_of(plan.rounds)
+        self._noise = noise_of(plan.rounds) / self._layout.person_weight
         self._ridge = defaults.ridge(
             self._task, self._signal, domain.n_features, settings.n_rounds, settings.learning_rate
         )
@@ -173,16 +177,16 @@ class _Booster:
         def counts(edges: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
             return self._engine.residual_counts(gradients.scale, edges)
 
-        self._gradients = replace(gradients, clip=release_clip(counts, self._n_rows, receipt, self._source))
+        clip = release_clip(counts, self._n_rows, self._layout.person_weight, receipt, self._source)
+        self._gradients = replace(gradients, clip=clip)
 
     def _round(self, receipt: Receipt) -> Round:
         cuts = self._draw_cuts()
         grid = cell_grid(cuts)
         true = self._engine.gradient_sums(grid, self._gradients)
-        released = rounded_gaussian(
-            true, receipt, self._gradients.squared_sensitivity, self._source.streams(grid.n_cells)
-        )
-        sums = self._in_records(released)
+        sensitivity = of_person(self._gradients.squared_sensitivity, self._layout)
+        released = rounded_gaussian(true, receipt, sensitivity, self._source.streams(grid.n_cells))
+        sums = self._in_persons(released)
         shape = tuple(cut.n_cells for cut in cuts)
         gain, interaction = sums.gain(self._ridge), sums.interaction_gain(self._ridge, shape)
         self._choice.learn([cut.feature for cut in cuts], gain, interaction)
@@ -208,11 +212,12 @@ class _Booster:
         needed = defaults.FINE_PAIR_GAIN * (self._noise / UNIT) ** 2
         return 8 if coarse == 4 and gain >= needed else coarse  # noqa: PLR2004 -- the next larger number of cells
 
-    def _in_records(self, released: npt.NDArray[np.int64]) -> RoundSums:
+    def _in_persons(self, released: npt.NDArray[np.int64]) -> RoundSums:
         n_scores, weight_unit = self._gradients.n_scores, self._gradients.weight_unit
+        weight = self._layout.person_weight
         return RoundSums(
-            released[:, :n_scores] / UNIT,
-            released[:, n_scores:] / weight_unit,
+            released[:, :n_scores] / (UNIT * weight),
+            released[:, n_scores:] / (weight_unit * weight),
             self._noise / UNIT,
             self._noise / weight_unit,
         )

@@ -14,6 +14,7 @@ from diprime.privacy.measures import Epsilon
 MAX_UNITS = 1 << 10
 MIN_UNITS = 1 << 5
 MAX_UNITS_PER_EPSILON = 1 << 12
+MAX_STEPS_PER_EPSILON = 1 << 15  # a 32nd of a table of weights: within it they fall by e^-32
 MEDIAN_RANGE = 2
 UNBOUNDED_SHORTFALL = 1 << 32
 SHORTFALL_LOG_ODDS = 5
@@ -38,12 +39,15 @@ class Cost:
         The number of rows that a child should have.
     linear_tail : Fraction
         The length of the intervals at 0 and at 1 in which f is linear: a multiple of 1/64 below one half.
+    person_weight : int
+        How many equal records one person counts as; rows are counted by their weights.
     """
 
     units: int
     balance: int
     min_rows: int = UNBOUNDED_SHORTFALL
     linear_tail: Fraction = Fraction(0)
+    person_weight: int = 1
 
     @property
     def range(self) -> int:
@@ -55,22 +59,33 @@ class Cost:
         """
         return (self.units + 2 if self.units else 0) + self.balance
 
+    @property
+    def person_range(self) -> int:
+        """The same for one person, who is so many records: what selections are calibrated to.
+
+        If w of them are at one node, its costs change by amounts in an interval of length w·range, which costs the
+        share w/person_weight of epsilon. The nodes of a level hold disjoint records, so these shares add up to at most
+        one.
+        """
+        return self.range * self.person_weight
+
     @classmethod
-    def joint(cls, epsilon: Epsilon, balance: Fraction, linear_tail: Fraction) -> Cost:
+    def joint(cls, epsilon: Epsilon, balance: Fraction, linear_tail: Fraction, person_weight: int = 1) -> Cost:
         """Return the cost for a selection over all features, in the finest units that its weights can tell apart.
 
         A table has a limited number of weights, and it takes about range/epsilon of them to fall by a factor of e: the
-        smaller epsilon, the coarser the units. ``min_rows`` is the number of rows at which a split with an empty child
-        is selected with odds of at most e^-SHORTFALL_LOG_ODDS. A larger penalty would only compete with the impurity.
-        All of this depends on public numbers only.
+        smaller epsilon, or the larger the weight of a person, the coarser the units. ``min_rows`` is the number of rows
+        at which a split with an empty child is selected with odds of at most e^-SHORTFALL_LOG_ODDS. A larger penalty
+        would only compete with the impurity. All of this depends on public numbers only.
         """
         units = MAX_UNITS
-        while units > MIN_UNITS and units > MAX_UNITS_PER_EPSILON * epsilon:
+        most = min(Fraction(MAX_UNITS_PER_EPSILON), Fraction(MAX_STEPS_PER_EPSILON, person_weight)) * epsilon
+        while units > MIN_UNITS and units > most:
             units //= 2
-        cost = cls(units, round(balance * units), 0, linear_tail)
+        cost = cls(units, round(balance * units), 0, linear_tail, person_weight)
         if cost.balance == 0 or epsilon == math.inf:
             return cost
-        min_rows = math.ceil(SHORTFALL_LOG_ODDS * cost.range / (cost.balance * epsilon))
+        min_rows = math.ceil(SHORTFALL_LOG_ODDS * cost.person_range / (cost.balance * epsilon))
         return replace(cost, min_rows=min(min_rows, UNBOUNDED_SHORTFALL))
 
     def rule(self, layout: TargetLayout) -> Any:

@@ -44,6 +44,8 @@ class JointSplitter:
         The penalty for each row that the smaller child falls short, as a multiple of one squared error.
     linear_tail : Fraction
         Where the impurity is linear; see :class:`~diprime.training.splitting.cost.Cost`.
+    person_weight : int
+        What the weights of one person's records add up to: as many equal records may be added at once.
     looks_at_data : bool
         Always True.
     """
@@ -53,16 +55,17 @@ class JointSplitter:
     max_features: int
     balance: Fraction
     linear_tail: Fraction
+    person_weight: int = 1
     looks_at_data: bool = True
 
     def cost(self, epsilon: Epsilon) -> Cost:
         """Return the cost of a candidate, in units chosen for epsilon."""
-        return Cost.joint(epsilon, self.balance, self.linear_tail)
+        return Cost.joint(epsilon, self.balance, self.linear_tail, self.person_weight)
 
     def charges(self, level: int, epsilon: Epsilon, times: int, composition: str) -> tuple[Charge, ...]:
         """Return the charge of one level: one selection at each node."""
         cost = self.cost(epsilon)
-        bound = f"cost range {cost.range} in units of 1/{cost.units}"
+        bound = f"cost range {cost.person_range} in units of 1/{cost.units}"
         measure = PureEpsilon(epsilon)
         return (
             Charge(
@@ -73,7 +76,7 @@ class JointSplitter:
                 times,
                 composition,
                 level,
-                calibrated_to=cost.range,
+                calibrated_to=cost.person_range,
             ),
         )
 
@@ -103,7 +106,7 @@ class _JointLevel(Level):
         self.selection = Selection(
             receipt,
             source.streams(len(regions)),
-            cost_range=self.cost.range,
+            cost_range=self.cost.person_range,
             n_candidates=self.candidates.n_slots * self.candidates.per_node,
         )
         self.offsets = offsets_of_equal_features(self.cost.range, receipt.charge.epsilon, self.candidates.n_slots)

@@ -21,12 +21,20 @@ from diprime.privacy.mechanisms.subsets import subset_median
 from diprime.privacy.randomness import RandomSource, permutation
 from diprime.training.policy import AccountingPolicy
 from diprime.training.splitting.candidates import Candidates, CategoricalCandidates, draw_features
-from diprime.training.splitting.cost import MAX_UNITS, MEDIAN_COST, MEDIAN_RANGE, Cost
+from diprime.training.splitting.cost import MAX_UNITS, MEDIAN_COST, MEDIAN_RANGE, MIN_UNITS, Cost
 from diprime.training.splitting.histograms import NodeHistograms
 from diprime.training.splitting.levels import Level
 
 MAX_GROUPS = 32
-QUALITY = Cost(units=MAX_UNITS, balance=0)  # the cost of a median in the choice among K: the sum of squared errors
+
+
+def quality(person_weight: int) -> Cost:
+    """Return the cost of a median in the choice among K: the sum of squared errors.
+
+    The more a person weighs, the coarser the units, so that the table of weights reaches as far.
+    """
+    units = max(MIN_UNITS, MAX_UNITS >> (person_weight - 1).bit_length())
+    return Cost(units, balance=0, person_weight=person_weight)
 
 
 @dataclass
@@ -34,6 +42,9 @@ class MedianSplitter:
     """The splits of the paper: private medians of K features, then a private choice among them by split quality.
 
     In strict accounting every median is charged, because each record contributes to all K of them.
+
+    Where persons have several records, the splits of categories are listed for the exponential mechanism too: to count
+    all of them by the weights of records takes too much memory.
 
     With ``looks_at_data=False``, splits are drawn uniformly and cost nothing: the random splits of DP-ERT.
 
@@ -52,6 +63,8 @@ class MedianSplitter:
         How many medians are charged, and the range of the split quality.
     looks_at_data : bool
         Whether the splits depend on histograms.
+    person_weight : int
+        What the weights of one person's records add up to: as many equal records may be added at once.
     """
 
     domain: Domain
@@ -60,6 +73,22 @@ class MedianSplitter:
     rule: Rule
     policy: AccountingPolicy
     looks_at_data: bool = True
+    person_weight: int = 1
+
+    @property
+    def quality(self) -> Cost:
+        """The cost of a median in the choice among K."""
+        return quality(self.person_weight)
+
+    @property
+    def median_range(self) -> int:
+        """The range of the cost of a median."""
+        return MEDIAN_RANGE * self.person_weight
+
+    @property
+    def draws_from_all_subsets(self) -> bool:
+        """Whether medians of categories are drawn from all splits, rather than from a list of them."""
+        return self.rule == "exponential mechanism" and self.person_weight == 1
 
     @property
     def n_charged(self) -> int:
@@ -69,7 +98,7 @@ class MedianSplitter:
     @property
     def quality_range(self) -> int:
         """The range of the split quality that choices are calibrated to."""
-        return self.policy.quality_range(QUALITY.range)
+        return self.policy.quality_range(self.quality.range, self.quality.units) * self.person_weight
 
     def charges(self, level: int, epsilon: Epsilon, times: int, composition: str) -> tuple[Charge, ...]:
         """Return the charges of one level: K medians and one choice at each node."""
@@ -80,25 +109,25 @@ class MedianSplitter:
         medians = Charge(
             "medians",
             self.rule,
-            f"cost range {MEDIAN_RANGE}",
+            f"cost range {self.median_range}",
             PureEpsilon(for_medians / self.n_charged),
             times * self.n_charged,
             composition + (f", {k} features a node" if k > 1 else ""),
             level,
             self.policy.true_cost(for_medians / self.n_charged * k),
-            MEDIAN_RANGE,
+            self.median_range,
         )
         if k == 1:
             return (medians,)
         choices = Charge(
             "choices",
             self.rule,
-            f"cost range {self.quality_range} in units of 1/{MAX_UNITS}",
+            f"cost range {self.quality_range} in units of 1/{self.quality.units}",
             PureEpsilon(for_choice),
             times,
             composition,
             level,
-            self.policy.true_cost(for_choice * Fraction(QUALITY.range, self.quality_range)),
+            self.policy.true_cost(for_choice * Fraction(self.quality.person_range, self.quality_range)),
             self.quality_range,
         )
         return medians, choices
@@ -124,7 +153,7 @@ class _MedianLevel(Level):
             self.medians = Selection(
                 receipts[0],
                 median_streams,
-                cost_range=MEDIAN_RANGE,
+                cost_range=splitter.median_range,
                 n_candidates=n_candidates,
                 times=splitter.n_charged,
             )
@@ -153,12 +182,12 @@ class _MedianLevel(Level):
         """Return the costs, in the choice, of the medians of some pairs of node and feature."""
         rows, features = histograms.rows(self.candidates.nodes[pairs]), self.candidates.features[pairs]
         costs = np.empty(len(pairs), dtype=np.int64)
-        scoring.mask_costs(QUALITY.rule(histograms.layout), histograms.view, rows, features, masks, costs)
+        scoring.mask_costs(self.splitter.quality.rule(histograms.layout), histograms.view, rows, features, masks, costs)
         return costs
 
     def _draw_medians(self, histograms: NodeHistograms, begin: int, end: int) -> tuple[npt.NDArray[np.bool_], Masks]:
         """Draw a median for each pair of node and feature; return which pairs have one, and the masks."""
-        all_subsets = self.splitter.rule == "exponential mechanism"
+        all_subsets = self.splitter.draws_from_all_subsets
         found = np.zeros(end - begin, dtype=np.bool_)
         masks = np.zeros((end - begin, MASK_BYTES), dtype=np.uint8)
         costs, mirrored = self.candidates.costs(histograms, begin, end, MEDIAN_COST, categories=not all_subsets)

@@ -1,0 +1,28 @@
+"""Weights of records: a record of weight w counts as w equal records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Weights = npt.NDArray[np.uint8]
+
+NO_WEIGHTS: Weights = np.zeros(0, dtype=np.uint8)
+"""Stands for weights that are all one."""
+
+
+def check_size(target: npt.NDArray[np.int32], weights: Weights | None, limit: int) -> None:
+    """Refuse more rows, or a larger sum of weights, than an engine's integers can count."""
+    size = len(target) if weights is None else int(weights.sum(dtype=np.int64))
+    if size > limit:
+        advice = "" if weights is None else "; fewer records of each person, max_records_per_group, take less room"
+        what = "rows" if weights is None else "weighted rows"
+        raise ValueError(f"There are more {what} than the {limit:,} that are supported{advice}.")
+
+
+def weighted_counts(values: npt.NDArray[Any], weights: Weights | None, n: int) -> npt.NDArray[np.int64]:
+    """Return how many records have each value below n, by weight."""
+    # Float64 adds integers exactly up to 2^53, which no engine's sum of weights comes near.
+    return np.bincount(values, weights, minlength=n).astype(np.int64)

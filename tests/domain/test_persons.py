@@ -1,0 +1,123 @@
+"""Ids become persons by their values, whatever kind of column they are in; what is no id is nobody's."""
+
+import uuid
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diprime.domain.persons import MAX_RECORDS, UNKNOWN, PersonIndex, person_weight
+from diprime.domain.target_layout import TargetLayout
+
+NAMES = ["ann", "bob", None, "ann", "cem"]
+EXPECTED = [0, 1, UNKNOWN, 0, 2]
+COLUMNS = {
+    "list": NAMES,
+    "objects": np.array(NAMES, dtype=object),
+    "pandas": pd.Series(NAMES, dtype=object),
+    "pandas strings": pd.Series(NAMES, dtype="string"),
+    "pandas categories": pd.Series(pd.Categorical(NAMES, categories=["ann", "bob", "cem", "unused"])),
+    "polars": pl.Series(NAMES),
+    "polars categories": pl.Series(NAMES, dtype=pl.Categorical),
+    "pyarrow": pa.array(NAMES),
+    "pyarrow dictionary": pa.array(NAMES).dictionary_encode(),
+    "frame": pl.DataFrame({"id": NAMES}),
+}
+
+
+def same_partition(found, expected):
+    """Return whether records have the same person in the one exactly where they do in the other."""
+    pairs = set(zip(np.asarray(found).tolist(), expected, strict=True))
+    return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs}) and (
+        all((a == UNKNOWN) == (b == UNKNOWN) for a, b in pairs)
+    )
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_ids_of_every_kind_of_column(kind):
+    assert same_partition(PersonIndex().encode(COLUMNS[kind]), EXPECTED)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        np.array([2**53, 2**53 + 1, 2**53, -1]),
+        pl.Series([2**53, 2**53 + 1, 2**53, -1]),
+        pd.Series([2**53, 2**53 + 1, 2**53, -1], dtype="Int64"),
+        pa.array([2**53, 2**53 + 1, 2**53, -1]),
+        [2**53, 2**53 + 1, 2**53, -1],
+    ],
+)
+def test_large_numbers_are_not_rounded_to_each_other(numbers):
+    assert PersonIndex().encode(numbers).tolist() == [0, 1, 0, 2]
+
+
+def test_missing_ids_and_values_that_are_no_ids_are_nobodys():
+    class Raises:
+        def __hash__(self):
+            raise RuntimeError("a private value")
+
+    odd = [
+        None,
+        float("nan"),
+        np.nan,
+        pd.NA,
+        pd.NaT,
+        Decimal("nan"),
+        [1, 2],
+        {},
+        object(),
+        Raises(),
+        (1, 2),
+        Decimal("sNaN"),
+    ]
+    assert set(PersonIndex().encode(odd).tolist()) == {UNKNOWN}
+    mixed = ["a", *odd, "a", 1, 1.0, True, "1", b"1", Fraction(1), Decimal(1), uuid.UUID(int=7), np.int8(1)]
+    found = PersonIndex().encode(mixed).tolist()
+    assert found[0] == found[len(odd) + 1] == 0
+    assert found[len(odd) + 2 :] == [1, 1, 1, 2, 3, 1, 1, 4, 1]
+
+
+def test_the_same_person_in_two_batches_of_different_kinds():
+    index = PersonIndex()
+    assert index.encode(np.array([5, 7])).tolist() == [0, 1]
+    assert index.encode(pl.Series([7.0, 9.0, None])).tolist() == [1, 2, UNKNOWN]
+    assert index.encode(pd.Series([9, 5], dtype="category")).tolist() in ([2, 0],)
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=2), st.integers(-3, 3), st.floats(width=16))), st.integers(0, 9))
+def test_persons_are_numbered_as_a_dictionary_does(ids, cut):
+    index, numbers = PersonIndex(), {}
+    found = [*index.encode(ids[:cut]).tolist(), *index.encode(ids[cut:]).tolist()]
+    assert found == [UNKNOWN if pd.isna(i) else numbers.setdefault(i, len(numbers)) for i in ids]
+
+
+@pytest.mark.parametrize("bad", ["text", 3, {"a": 1}, np.zeros((3, 2)), pl.DataFrame({"a": [1], "b": [2]})])
+def test_what_is_no_column_is_refused_by_its_shape(bad):
+    with pytest.raises(ValueError, match="groups should be a 1d array"):
+        PersonIndex().encode(bad)
+
+
+def test_a_weight_can_be_shared_by_any_number_of_records_and_fits_in_a_byte():
+    for k in range(1, MAX_RECORDS + 1):
+        assert k <= person_weight(k) <= 255
+        assert person_weight(k) in (k, 6 * -(-k // 3))
+    assert person_weight(1) == 1
+    for bad in (0, -1, MAX_RECORDS + 1):
+        with pytest.raises(ValueError, match="records"):
+            person_weight(bad)
+
+
+def test_the_layout_of_persons():
+    layout = TargetLayout.of_number(4096)
+    assert layout.of_persons(1) == layout
+    assert layout.person_units == 4096
+    assert layout.of_persons(10).person_units == 24 * 4096
+    # Noise on leaf sums is drawn from fractions of 64 bits: the sensitivity must leave room for 40 bits of epsilon.
+    assert layout.of_persons(MAX_RECORDS).person_units <= 1 << 21

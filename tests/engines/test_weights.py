@@ -1,0 +1,130 @@
+"""A record of weight w counts as w equal records, in every answer of every engine."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime._util.threads import Threads
+from diprime.domain.target_layout import TargetLayout, Windows
+from diprime.engines import weights as module
+from diprime.engines.gradients import ResidualGradients, gradients_of
+from diprime.engines.local import LocalEngine
+from diprime.engines.local_scores import LocalScoreEngine
+from diprime.engines.scores import CellGrid
+from diprime.privacy.randomness import RandomSource
+from tests.encoded_rows import EncodedRows, FixedAssignment
+from tests.engines.direct_counts import LAYOUTS
+from tests.engines.numpy_engine import NumpyEngine
+from tests.engines.numpy_scores import NumpyScoreEngine
+
+N_FEATURES = 6  # with a target, the eight bytes of a word: a weight needs another one
+ONE = Threads(1)
+
+
+def weighted_rows(layout, n, seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 256, (n, N_FEATURES)).astype(np.uint8)
+    target = rng.integers(-1, layout.n_targets, n).astype(np.int32)
+    weights = rng.choice([0, 1, 2, 3, 12, 204, 255], n).astype(np.uint8)
+    target[weights == 0] = -1
+    return codes, target, weights, rng.integers(0, 2, n).astype(np.uint16)
+
+
+def repeated(weights, *arrays):
+    times = np.maximum(weights, 1)  # rows without a target are left out anyway
+    return [np.repeat(array, times, axis=0) for array in arrays]
+
+
+def tree_answers(engine, trees, layout, seed):
+    """Return all answers of an engine over two levels, with windows of nodes on the second."""
+    rng = np.random.default_rng(seed)
+    answers = [engine.target_counts()]
+    engine.assign_trees(FixedAssignment(trees, 2), RandomSource(0))
+    engine.start()
+    for _ in range(2):
+        parts = [engine.histograms(a, b)[: b - a].copy() for a, b in engine.chunks()]
+        answers += [np.concatenate(parts), engine.node_target_counts(), engine.node_sums(layout.whole_range)]
+        n_nodes = len(answers[-1])
+        engine.route(
+            rng.integers(0, N_FEATURES, n_nodes).astype(np.int32), rng.integers(0, 256, (n_nodes, 32)).astype(np.uint8)
+        )
+        if layout.task == "regression":
+            low = rng.integers(0, 2000, 2 * n_nodes)
+            engine.set_windows(Windows(low, low + rng.integers(1, 2000, 2 * n_nodes)))
+    return answers
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@given(n=st.integers(0, 40), seed=st.integers(0, 2**20))
+@settings(deadline=None, max_examples=25)
+def test_a_weight_is_a_number_of_equal_records_in_trees(layout, n, seed):
+    codes, target, weights, trees = weighted_rows(layout, n, seed)
+    many_codes, many_target, many_trees = repeated(weights, codes, target, trees)
+    expected = tree_answers(LocalEngine(EncodedRows(many_codes), many_target, layout, ONE), many_trees, layout, seed)
+    for kind in (LocalEngine, NumpyEngine):
+        found = tree_answers(kind(EncodedRows(codes), target, layout, ONE, weights), trees, layout, seed)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def score_answers(engine, layout, seed):
+    rng = np.random.default_rng(seed)
+    gradients = gradients_of(layout)
+    answers = [engine.target_counts(), engine.code_sums()]
+    engine.start(rng.integers(-(2**20), 2**20, gradients.n_scores).astype(np.int32))
+    for _ in range(3):
+        grid = CellGrid(
+            rng.choice(N_FEATURES, 2, replace=False).astype(np.int32),
+            (rng.integers(0, 4, (2, 256)) * [[4], [1]]).astype(np.uint8),
+            16,
+        )
+        answers.append(engine.gradient_sums(grid, gradients))
+        engine.move_scores(rng.integers(-(2**20), 2**20, (16, gradients.n_scores)).astype(np.int32))
+        if isinstance(gradients, ResidualGradients):
+            answers.append(engine.residual_counts(gradients.scale, np.array([1000, 2**18, 2**22])))
+    return answers
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@given(n=st.integers(0, 40), seed=st.integers(0, 2**20))
+@settings(deadline=None, max_examples=25)
+def test_a_weight_is_a_number_of_equal_records_in_rounds(layout, n, seed):
+    codes, target, weights, _ = weighted_rows(layout, n, seed)
+    many_codes, many_target = repeated(weights, codes, target)
+    expected = score_answers(LocalScoreEngine(EncodedRows(many_codes), many_target, layout, ONE), layout, seed)
+    for kind in (LocalScoreEngine, NumpyScoreEngine):
+        found = score_answers(kind(EncodedRows(codes), target, layout, ONE, weights), layout, seed)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", [LocalEngine, LocalScoreEngine])
+def test_weights_of_one_change_nothing(kind):
+    layout = LAYOUTS["number"]
+    codes, target, _, trees = weighted_rows(layout, 500, 3)
+    ones = np.ones(len(target), dtype=np.uint8)
+    engines = [kind(EncodedRows(codes), target, layout, Threads(2), weights) for weights in (None, ones)]
+    answers = [
+        tree_answers(e, trees, layout, 1) if kind is LocalEngine else score_answers(e, layout, 1) for e in engines
+    ]
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", [LocalEngine, LocalScoreEngine])
+def test_sums_of_weights_that_do_not_fit_are_refused(kind, monkeypatch):
+    layout = TargetLayout.of_number(4096)
+    monkeypatch.setattr(TargetLayout, "max_rows", 100)
+    monkeypatch.setattr("diprime.engines.local_scores._MAX_ROWS", 100)
+    rows, target = EncodedRows(np.zeros((10, 2), dtype=np.uint8)), np.zeros(10, dtype=np.int32)
+    kind(rows, target, layout, ONE, np.full(10, 10, dtype=np.uint8))
+    with pytest.raises(ValueError, match="more weighted rows than the 100 that are supported"):
+        kind(rows, target, layout, ONE, np.array([11] + [10] * 9, dtype=np.uint8))
+
+
+def test_counts_by_weight():
+    found = module.weighted_counts(np.array([0, 2, 2]), np.array([200, 200, 255], dtype=np.uint8), 4)
+    assert found.tolist() == [200, 0, 455, 0]
+    assert found.dtype == np.int64
+    assert module.weighted_counts(np.array([0, 2, 2]), None, 4).tolist() == [1, 0, 2, 0]
