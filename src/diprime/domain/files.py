@@ -7,7 +7,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from diprime.domain.features import Categorical, Feature, Numeric, int_if_whole, short
+from diprime.domain.dates import Date
+from diprime.domain.features import Categorical, Numeric, int_if_whole, short
+from diprime.domain.integers import Integer
+from diprime.domain.kinds import Feature, Target
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -15,12 +18,16 @@ else:  # pragma: no cover
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 _MAX_LINE_LENGTH = 100  # of a list in TOML
+_KINDS: Mapping[str, type[Feature]] = {
+    "numeric": Numeric, "integer": Integer, "date": Date, "categorical": Categorical
+}  # fmt: skip
+_KEYS = {"numeric": ("low", "high", "scale", "edges"), "integer": ("low", "high"), "date": ("low", "high", "parts")}
 
-Facts = tuple[Mapping[str, Feature], Feature, str | None]
+Facts = tuple[Mapping[str, Feature], Target, str | None]
 """The contents of a domain: its features, its target, and the name of the target or None."""
 
 
-def write_toml(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> str:
+def write_toml(features: Mapping[str, Feature], target: Target, target_name: str | None) -> str:
     """Write a domain as `Domain.to_toml` does."""
     content = write_dict(features, target, target_name)
     tables = [(f"features.{_toml_key(name)}", feature) for name, feature in content["features"].items()]
@@ -43,7 +50,7 @@ def read_toml(text: str) -> Facts:
     return read_dict(content)
 
 
-def write_json(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> str:
+def write_json(features: Mapping[str, Feature], target: Target, target_name: str | None) -> str:
     """Write a domain as `Domain.to_json` does."""
     return json.dumps(write_dict(features, target, target_name), ensure_ascii=False, indent=2)
 
@@ -72,7 +79,7 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError(f"This is not valid JSON: {error}") from None
 
 
-def write_dict(features: Mapping[str, Feature], target: Feature, target_name: str | None) -> dict[str, Any]:
+def write_dict(features: Mapping[str, Feature], target: Target, target_name: str | None) -> dict[str, Any]:
     """Write a domain as `Domain.to_dict` does."""
     name = {} if target_name is None else {"name": _checked_text(target_name, "target.name")}
     return {
@@ -95,7 +102,10 @@ def read_dict(content: Any) -> Facts:
         if not isinstance(target_name, str):
             raise ValueError(f"target.name is {short(target_name)}; it should be the name of a column.")
         target = {key: value for key, value in target.items() if key != "name"}
-    return features, _feature_from_dict(target, "target"), target_name
+    read_target = _feature_from_dict(target, "target")
+    if not isinstance(read_target, Target):
+        raise ValueError("target.kind is not 'numeric' or 'categorical'; use 'numeric' for whole numbers too.")
+    return features, read_target, target_name
 
 
 def _feature_to_dict(feature: Feature, where: str) -> dict[str, Any]:
@@ -109,6 +119,17 @@ def _feature_to_dict(feature: Feature, where: str) -> dict[str, Any]:
             if isinstance(level, str):
                 _checked_text(level, f"{where}.levels[{i}]")
         return {"kind": "categorical", "levels": list(feature.levels)}
+    if isinstance(feature, Integer):
+        return {"kind": "integer", "low": feature.low, "high": feature.high}
+    return _date_to_dict(feature) if isinstance(feature, Date) else _numeric_to_dict(feature)
+
+
+def _date_to_dict(feature: Date) -> dict[str, Any]:
+    ends = {"low": str(feature.low), "high": str(feature.high)} if feature.has_range else {}
+    return {"kind": "date", **ends, **({"parts": list(feature.parts)} if feature.parts else {})}
+
+
+def _numeric_to_dict(feature: Numeric) -> dict[str, Any]:
     content: dict[str, Any] = {"kind": "numeric"}
     for name in ("low", "high"):
         if getattr(feature, name) is not None:
@@ -176,13 +197,14 @@ def _feature_from_dict(content: Any, where: str) -> Feature:
         for i, level in enumerate(levels):
             if type(level) not in (str, int, float, bool):
                 raise ValueError(f"{where}.levels[{i}] is {short(level)}; use strings, numbers, true or false.")
-    elif kind == "numeric":
-        _check_keys(content, where, {"kind", "low", "high", "scale", "edges"}, {"kind"})
+    elif isinstance(kind, str) and kind in _KEYS:
+        needed = {"kind", "low", "high"} if kind == "integer" else {"kind"}
+        _check_keys(content, where, {"kind", *_KEYS[kind]}, needed)
     else:
-        _check_keys(content, where, {"kind", "low", "high", "scale", "edges", "levels"}, {"kind"})
-        raise ValueError(f"{where}.kind is {short(kind)}; use 'numeric' or 'categorical'.")
+        _check_keys(content, where, {"kind", "levels", *(key for keys in _KEYS.values() for key in keys)}, {"kind"})
+        raise ValueError(f"{where}.kind is {short(kind)}; use 'numeric', 'integer', 'date' or 'categorical'.")
     arguments = {key: value for key, value in content.items() if key != "kind"}
     try:
-        return Categorical(**arguments) if kind == "categorical" else Numeric(**arguments)
+        return _KINDS[kind](**arguments)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: {error}") from None

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from diprime.model.feature_words import shortened
 from diprime.model.shapes import Shape, shape_of
-from diprime.model.tree_view import (
-    Tree,
-    contribution_text,
-    fitted_additive_forest,
-    fitted_forest,
-    read_tree,
-    shortened,
-)
+from diprime.model.tree_view import Tree, contribution_text, fitted_additive_forest, fitted_forest, read_tree
 from diprime.model.trees import Floats
 from diprime.output.shape_drawing import draw_interaction, draw_main_effect
 from diprime.privacy.ledger import Ledger
