@@ -10,9 +10,9 @@ import pytest
 import diprime
 
 TOP_LEVEL = {
-    "AdditiveForest", "Categorical", "Charge", "DiPriMeBoostingClassifier", "DiPriMeBoostingRegressor",
-    "DiPriMeClassifier", "DiPriMeRegressor", "Domain", "Explanation", "Forest", "Ledger", "ModelFileError", "Numeric",
-    "PrivacyWarning", "__version__", "load", "merge",
+    "AdditiveForest", "Categorical", "Charge", "Date", "DiPriMeBoostingClassifier", "DiPriMeBoostingRegressor",
+    "DiPriMeClassifier", "DiPriMeRegressor", "Domain", "Explanation", "Forest", "Integer", "Ledger",
+    "ModelFileError", "Numeric", "PrivacyWarning", "__version__", "load", "merge",
 }  # fmt: skip
 # Each façade, the module whose public names it re-exports, and these names.
 FACADES = {
