@@ -80,7 +80,7 @@ def test_infer_takes_levels_from_dtypes_or_else_from_values():
         "enum": Categorical(["c", "b"]),
         "cat": Categorical(["a", "b"]),
         "flag": Categorical([False, True]),
-        "i": Numeric(2, 5),
+        "i": Integer(2, 5),
         "null": Numeric(0, 1),
     }
     assert Domain.infer(np.array([["u"], ["t"]]), [0, 1], "regression").features["x0"] == Categorical(["t", "u"])
