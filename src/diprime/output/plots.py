@@ -214,7 +214,7 @@ def plot_shape(model: Any, features: str | Sequence[str], ax: Axes | None = None
     model : DiPriMeBoostingClassifier or DiPriMeBoostingRegressor
         The fitted model.
     features : str or sequence of one or two str
-        The feature, or the two features.
+        The feature, or the two features, by their names in ``domain_.names``.
     ax : matplotlib Axes, optional
         The axes to plot on; by default those of a new figure.
     target : class, optional
