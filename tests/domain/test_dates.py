@@ -67,6 +67,24 @@ def test_cells_have_equal_widths_up_to_a_unit_of_the_calendar(ends):
     assert feature.n_cells == 255 or unit == 1
 
 
+@pytest.mark.parametrize(
+    "ends", [("2012-10-02", "2018-09-30"), ("1960-01-01 09:00", "1960-01-02"), ("0001-01-01", "9999-12-31")]
+)
+def test_thresholds_are_the_first_moments_of_their_cells(ends):
+    feature = Date(*ends)
+    at = feature.thresholds.view("M8[us]")[:, None]
+    assert codes(feature, at) == [[i] for i in range(1, 255)]
+    assert codes(feature, at - 1) == [[i] for i in range(254)]
+
+
+def test_a_matrix_of_floats_has_no_dates():
+    domain = Domain({"when": WHEN, "a": Numeric(0, 255), "n": Integer(0, 9)}, YES_NO)
+    assert domain.encode(np.array([[np.nan, 36.5, 3], [5e9, 7, 11]])).tolist() == [
+        [MISSING] * 4 + [36, 3],
+        [MISSING] * 4 + [7, 9],
+    ]
+
+
 def test_thresholds_are_days_if_there_are_enough():
     assert WHEN.unit == DAY
     assert Date("2020-01-01", "2020-03-31").unit == HOUR
