@@ -399,8 +399,8 @@ def model_card(model: Any) -> Element:
         table(["feature", "values"], rows),
         tag(
             "p",
-            "Numbers outside their range are moved to its border; where levels that are not listed and missing values "
-            "go, every split decides.",
+            "Numbers and dates outside their range are moved to its border; where levels that are not listed, and "
+            "missing values, go, every split decides.",
             class_="note",
         ),
     )
