@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from diprime import Categorical, DiPriMeBoostingRegressor, DiPriMeRegressor, Domain, Numeric
+from diprime import Categorical, DiPriMeBoostingRegressor, DiPriMeRegressor, Domain, Integer, Numeric
 
 # Public knowledge, written down without looking at the trips.
 domain = Domain(
     {
-        "hour": Numeric(edges=range(24)),
+        "hour": Integer(0, 23),
         "temperature": Numeric(-20, 40),
         "day": Categorical(["working day", "weekend"]),
         "wind": Numeric(0, 100),

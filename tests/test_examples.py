@@ -19,7 +19,9 @@ def numbers(pattern, text):
 
 
 def test_every_example_is_tested():
-    tested = {"bike_rentals", "census_income", "demo", "log_scaled_rent", "several_visits", "two_hospitals"}
+    tested = {
+        "bike_rentals", "census_income", "demo", "emergency_room", "log_scaled_rent", "several_visits", "two_hospitals"
+    }  # fmt: skip
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -33,6 +35,17 @@ def test_boosting_finds_rush_hours_and_outings(capsys):
     assert min(working_day[3], working_day[6]) > 30 + max(working_day[1], working_day[4])  # at 9 and 18, at 3 and 12
     assert weekend[4] > 20 + working_day[4]
     assert "hour × day" in printed
+    assert "Privacy ledger: epsilon = 1 of 1, delta = 1e-06" in printed
+
+
+def test_dates_tell_of_evenings_and_weekends(capsys):
+    printed = printed_by("emergency_room", capsys)
+    guess, forest, boosted = numbers(r"accuracy ([\d.]+)%", printed)
+    assert guess + 1 < forest
+    assert guess + 2 < boosted
+    days = dict(re.findall(r"  (\w+day) +([+-][\d.]+)", printed))
+    assert max(float(days[d]) for d in ("Saturday", "Sunday")) < min(float(days[d]) for d in list(days)[:5]) - 0.5
+    assert "arrived.hour" in printed
     assert "Privacy ledger: epsilon = 1 of 1, delta = 1e-06" in printed
 
 

@@ -1,7 +1,7 @@
 """Differentially private forests that split near private medians, exact to the last integer."""
 
 from diprime._util.version import __version__
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.domain import Categorical, Date, Domain, Integer, Numeric
 from diprime.estimators.boosting import DiPriMeBoostingClassifier, DiPriMeBoostingRegressor
 from diprime.estimators.files import load
 from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
@@ -22,6 +22,7 @@ __all__ = [
     "BudgetError",
     "Categorical",
     "Charge",
+    "Date",
     "DiPriMeBoostingClassifier",
     "DiPriMeBoostingRegressor",
     "DiPriMeClassifier",
@@ -29,6 +30,7 @@ __all__ = [
     "Domain",
     "Explanation",
     "Forest",
+    "Integer",
     "Ledger",
     "ModelFileError",
     "Numeric",

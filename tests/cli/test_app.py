@@ -457,3 +457,31 @@ def test_invalid_data_write_nothing(folder, tmp_path, edit, reason):
         assert reason in refused("predict", folder / "model.diprime", bad, "-o", kept)
     assert kept.read_text() == "previous content"
     assert sorted(os.listdir(tmp_path)) == ["bad.csv", "kept"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_dates_go_through_all_commands(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    when = np.datetime64("2015-01-01T00", "s") + rng.integers(0, 3 * 365 * 86_400, 2000)
+    busy = np.where(pl.Series(when.astype("M8[us]")).dt.hour() > 11, "busy", "calm")
+    table = pl.DataFrame({"when": when.astype("M8[us]"), "lanes": rng.integers(1, 7, 2000), "y": busy})
+    data, domain, model = tmp_path / f"d.{kind}", tmp_path / "d.toml", tmp_path / "m.diprime"
+    table.write_csv(data) if kind == "csv" else table.write_parquet(data)
+    draft = ok("domain", "draft", data, "--target", "y")
+    domain.write_text(draft.replace('# reviewed_by = "your name"', 'reviewed_by = "Jane Doe"'))
+    assert 'kind = "date"' in domain.read_text()
+    assert 'kind = "integer"' in domain.read_text()
+    ok("domain", "check", data, "-d", domain)
+    assert "Trees" in ok("plan", "-d", domain, "-e", 1, "--rows", 2000)
+    for options in ((), ("--boost",)):
+        ok("fit", data, "-d", domain, "-e", 10, "-o", model, *options)
+        assert load(model).domain_.columns == ("when", "lanes")
+        ok("predict", model, data, "-o", tmp_path / "p.csv")
+        assert (pl.read_csv(tmp_path / "p.csv")["prediction"] == table["y"]).mean() > 0.9
+        assert "when.hour" in ok("show", model)
+        ok("report", model, "-o", tmp_path / "r.html")
+    assert "when.hour" in ok("explain", model, data)
+    (tmp_path / "bad.csv").write_text("when,lanes,y\n2015-01-01,1,busy\n2015-02-30,1,calm\n")
+    said = refused("fit", tmp_path / "bad.csv", "-d", domain, "-e", 1, "-o", model)
+    assert "not a date such as 2020-12-31 in column 'when', in row 2" in said
+    assert "02-30" not in said

@@ -1,6 +1,6 @@
 """The values of a table that lie outside its domain are counted."""
 
-from datetime import date
+from datetime import date, datetime
 
 import polars as pl
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from diprime.cli.checking import ColumnCheck, Kept, check
 from diprime.cli.data_files import DataFile
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.domain import Categorical, Date, Domain, Integer, Numeric
 
 PEOPLE = Domain.from_toml(PEOPLE_DOMAIN)
 AGE, SEX = Numeric(0, 255), Categorical(["F", "M"])
@@ -96,3 +96,25 @@ def test_a_table_of_nobody(tmp_path):
     *_, persons = check(DataFile(tmp_path / "d"), Domain({"age": AGE}, SEX), "sex", lambda share: None, "id")
     assert (persons.n_persons, persons.n_unknown) == (0, 1)
     assert persons.kept() == [Kept(1, 0.0, 0.0)]
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_dates_and_integers_outside_are_counted(tmp_path, as_text):
+    when = [datetime(2019, 12, 31, 23), datetime(2020, 1, 1), datetime(2020, 12, 31, 23), datetime(2021, 1, 1), None]
+    frame = pl.DataFrame({"when": when, "hour": [-1, 0, 23, 24, None], "y": ["F"] * 5})
+    frame.write_csv(tmp_path / "d") if as_text else frame.write_parquet(tmp_path / "d")
+    features = {"when": Date("2020-01-01", "2020-12-31"), "hour": Integer(0, 23)}
+    _, checks = checked(tmp_path / "d", Domain(features, SEX), "y")
+    assert checks["when"] == checks["hour"] == ColumnCheck(below=1, above=1, missing=1)
+    _, checks = checked(tmp_path / "d", Domain({"when": Date(parts=["hour"])}, SEX), "y")
+    assert checks["when"] == ColumnCheck(missing=1)
+
+
+def test_texts_that_are_no_dates_are_counted_and_other_dtypes_refused(tmp_path):
+    (tmp_path / "d.csv").write_text("when,y\n2020-02-30,F\n ? ,F\n2020-02-29 ,M\n")
+    domain = Domain({"when": Date("2020-01-01", "2020-12-31")}, SEX)
+    _, checks = checked(tmp_path / "d.csv", domain, "y")
+    assert checks["when"] == ColumnCheck(missing=1, unreadable=1)
+    pl.DataFrame({"when": [1, 2], "y": ["F", "M"]}).write_parquet(tmp_path / "d")
+    with pytest.raises(TypeError, match="'when' has dtype Int64, where dates are expected"):
+        checked(tmp_path / "d", domain, "y")

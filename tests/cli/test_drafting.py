@@ -1,6 +1,6 @@
 """A draft of a domain covers the data, and says that it was read from them."""
 
-from datetime import date
+from datetime import date, datetime, time
 
 import polars as pl
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from diprime.cli.data_files import DataFile, InputError
 from diprime.cli.drafting import _round_outwards, draft
-from diprime.domain import Categorical, Domain, Numeric, Origin
+from diprime.domain import Categorical, Date, Domain, Integer, Numeric, Origin
 
 
 def drafted(path, target, task=None):
@@ -27,7 +27,7 @@ def written(folder, columns, kind="csv"):
 
 def test_a_draft_says_that_it_was_read_from_the_data(tmp_path):
     text, domain = drafted(written(tmp_path, {"age": [17, 85, None], "y": ["no", "yes", "no"]}), "y")
-    assert domain == Domain({"age": Numeric(10, 90)}, Categorical(["no", "yes"]), target_name="y")
+    assert domain == Domain({"age": Integer(10, 90)}, Categorical(["no", "yes"]), target_name="y")
     assert domain.origin == Origin("read")
     assert 'origin = "read from the data"\n' in text
 
@@ -46,6 +46,7 @@ def test_a_draft_is_declared_by_uncommenting_one_line_and_writing_a_name_there(t
 def test_features_follow_the_types_of_the_columns(tmp_path, kind):
     columns = {
         "whole": [1, 2, 3, 250],
+        "float": [0.5, 1, 2, 3],
         "text": ["b", "a", None, "b"],
         "flag": [True, False, None, True],
         "empty": pl.Series([None] * 4, dtype=pl.String),
@@ -53,11 +54,12 @@ def test_features_follow_the_types_of_the_columns(tmp_path, kind):
         "y": [0, 1, 1, 0],
     }
     _, domain = drafted(written(tmp_path, columns, kind), "y")
-    assert domain.features["whole"] == Numeric(0, 300)
+    assert domain.features["whole"] == Integer(0, 300)
+    assert domain.features["float"] == Numeric(0, 3)
     assert domain.features["text"] == Categorical(["a", "b"])
     assert domain.features["flag"].levels in ((False, True), ("false", "true"))
     assert isinstance(domain.features["empty"], Categorical)
-    assert domain.features["constant"].low <= 7 < domain.features["constant"].high
+    assert domain.features["constant"] == Integer(7, 8)
     assert domain.target == Categorical([0, 1])
 
 
@@ -90,16 +92,45 @@ def test_names_of_persons_are_left_out(tmp_path):
         drafted(path, "y")
 
 
-def test_dates_are_left_out_and_nan_is_missing(tmp_path):
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_dates_are_recognised_and_rounded_outwards(tmp_path, kind):
+    times = [datetime(2012, 10, 2, 9), None, datetime(2018, 9, 30, 23)]
     columns = {
-        "when": [date(2026, 1, 1), date(2026, 1, 2)],
+        "day": [date(2026, 2, 3), date(2026, 2, 4), None],
+        "time": times,
+        "zoned": pl.Series(times).dt.replace_time_zone("Asia/Tokyo"),
+        "text": ["2020-12-31 10:00", "?", "2021-01-01T10:00:00"],
+        "almost": ["2020-12-31", "2020-12-32", None],
+        "none": pl.Series([None] * 3, dtype=pl.Date),
+        "y": [0, 1, 0],
+    }
+    _, domain = drafted(written(tmp_path, columns, kind), "y")
+    assert domain.features["day"] == Date("2026-02-01", "2026-02-28", parts=["weekday"])
+    assert domain.features["time"] == Date("2012-01-01", "2018-12-31", parts=["weekday", "month", "hour"])
+    assert domain.features["zoned"] == domain.features["time"]
+    assert domain.features["text"] == Date("2020-01-01", "2021-12-31", parts=["weekday", "month"])
+    assert domain.features["almost"] == Categorical(["2020-12-31", "2020-12-32"])
+
+
+def test_many_dates_are_no_names_and_a_date_is_no_target(tmp_path):
+    days = [str(datetime.fromordinal(730_000 + i)) for i in range(400)]
+    path = written(tmp_path, {"when": days, "y": [0, 1] * 200})
+    assert drafted(path, "y")[1].features["when"] == Date("1999-01-01", "2000-12-31", parts=["weekday", "month"])
+    path = written(tmp_path, {"when": [date(2020, 1, 1)], "a": [1.5]}, "parquet")
+    with pytest.raises(InputError, match=r"'when' .* does not hold classes"):
+        drafted(path, "when")
+
+
+def test_lists_and_durations_are_left_out_and_nan_is_missing(tmp_path):
+    columns = {
+        "when": [time(9), time(10)],
         "raw": [b"1", b"2"],
         "a": [1.0, float("nan")],
         "y": [1.0, float("nan")],
     }
     text, domain = drafted(written(tmp_path, columns, "parquet"), "y", "classification")
-    assert "# Left out: 'when', which holds dates, lists or bytes" in text
-    assert "# Left out: 'raw', which holds dates, lists or bytes" in text
+    assert "# Left out: 'when', which holds lists, bytes or durations" in text
+    assert "# Left out: 'raw', which holds lists, bytes or durations" in text
     assert domain.names == ("a",)
     assert domain.target == Categorical([1])
 

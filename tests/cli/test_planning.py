@@ -9,7 +9,7 @@ import pytest
 
 from diprime.cli import planning
 from diprime.cli.planning import SyntheticData, rehearse
-from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
+from diprime.domain import MISSING, OTHER, Categorical, Date, Domain, Integer, Numeric
 
 FEATURES = {
     "a": Numeric(0, 10),
@@ -19,6 +19,10 @@ FEATURES = {
     "e": Numeric(edges=[0, 18, 65]),
     "f": Categorical([False, True]),
     "g": Categorical(range(400)),
+    "h": Integer(-3, 20),
+    "i": Integer(0, 10**6),
+    "j": Date("2012-10-02", "2018-09-30", parts=["weekday", "month", "hour"]),
+    "k": Date(parts=["month"]),
 }
 TARGETS = {"classes": Categorical(["u", "v", 3]), "number": Numeric(-5, 5)}
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.domain import Categorical, Date, Domain, Integer, Numeric
+from diprime.domain.dates import PARTS
 
 YES_NO = Categorical(["no", "yes"])
 
@@ -23,9 +24,20 @@ levels = st.lists(
     texts | st.integers() | st.floats(allow_nan=False) | st.booleans(), min_size=1, max_size=6, unique_by=lambda v: v
 )
 categoricals = levels.map(Categorical)
+integers = st.lists(st.integers(1 - 2**63, 2**63 - 1), min_size=2, max_size=2, unique=True).map(
+    lambda ends: Integer(*sorted(ends))
+)
+parts = st.lists(st.sampled_from(PARTS), unique=True)
+dates = (
+    st.lists(st.datetimes(), min_size=2, max_size=2, unique=True)
+    .map(sorted)
+    .flatmap(lambda ends: parts.map(lambda p: Date(*ends, parts=p)))
+    | st.tuples(st.dates(), st.dates()).map(lambda ends: Date(*sorted(ends)))
+    | parts.filter(bool).map(lambda p: Date(parts=p))
+)
 domains = st.builds(
     Domain,
-    st.dictionaries(texts, numerics | categoricals, min_size=1, max_size=4),
+    st.dictionaries(texts, numerics | categoricals | integers | dates, min_size=1, max_size=4),
     categoricals | ranges.map(lambda r: Numeric(*r)),
     target_name=st.none() | texts.map(lambda t: t + "the name of no feature"),
 )
@@ -150,3 +162,40 @@ def test_content_must_be_a_string():
     for read in (Domain.from_json, Domain.from_toml):
         with pytest.raises(TypeError, match="as a string"):
             read(b"")
+
+
+def test_integers_and_dates_are_easy_to_read():
+    features = {"hour": Integer(0, 23), "when": Date("2012-10-02", "2018-09-30 18:00", parts=["hour", "weekday"])}
+    text = Domain(features, YES_NO).to_toml()
+    assert text.startswith(
+        '[features.hour]\nkind = "integer"\nlow = 0\nhigh = 23\n\n'
+        '[features.when]\nkind = "date"\nlow = "2012-10-02"\nhigh = "2018-09-30 18:00:00"\n'
+        'parts = ["weekday", "hour"]\n'
+    )
+    unquoted = text.replace('"2012-10-02"', "2012-10-02").replace('"2018-09-30 18:00:00"', "2018-09-30T18:00:00")
+    assert Domain.from_toml(unquoted) == Domain(features, YES_NO)
+
+
+@pytest.mark.parametrize(
+    ("feature", "words"),
+    [
+        ('kind = "integer"\nlow = 0', "features.a lacks high"),
+        ('kind = "integer"\nlow = 0\nhigh = 1\nscale = "log"', "unknown key 'scale'"),
+        ('kind = "integer"\nlow = 0.5\nhigh = 1', "features.a: low = 0.5 is not a whole number"),
+        ('kind = "date"\nlow = "x"\nhigh = "2020-01-01"', "features.a: low = 'x' is not a date"),
+        ('kind = "date"\nlow = 2020-01-01', "features.a: only one of low and high"),
+        ('kind = "date"\nparts = "hour"', "features.a: parts = 'hour' is not a list"),
+        ('kind = "date"\nedges = [1]', "unknown key 'edges'"),
+        ("kind = [1]", "use 'numeric', 'integer', 'date' or 'categorical'"),
+    ],
+)
+def test_mistakes_in_integers_and_dates_name_the_key(feature, words):
+    with pytest.raises(ValueError, match=words):
+        Domain.from_toml(f'[features.a]\n{feature}\n[target]\nkind = "numeric"\nlow = 0\nhigh = 1\n')
+
+
+def test_a_target_is_numeric_or_categorical():
+    with pytest.raises(ValueError, match=r"target.kind is not 'numeric' or 'categorical'"):
+        Domain.from_toml(
+            '[features.a]\nkind = "integer"\nlow = 0\nhigh = 1\n[target]\nkind = "integer"\nlow = 0\nhigh = 1'
+        )

@@ -1,3 +1,5 @@
+from datetime import date, datetime
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -5,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.domain import Categorical, Date, Domain, Integer, Numeric
 
 
 def test_infer_arrays():
@@ -59,7 +61,7 @@ def test_infer_takes_levels_from_dtypes_or_else_from_values():
         "flag": Categorical([False, True]),
         "object": Categorical([3, "x", ()]),
         "numbers": Numeric(1.5, 3),
-        "nullable": Numeric(1, 4),
+        "nullable": Integer(1, 4),
         "maybe": Categorical([False, True]),
         "nothing": Numeric(0, 1),
         "empty": Categorical([""]),
@@ -78,7 +80,7 @@ def test_infer_takes_levels_from_dtypes_or_else_from_values():
         "enum": Categorical(["c", "b"]),
         "cat": Categorical(["a", "b"]),
         "flag": Categorical([False, True]),
-        "i": Numeric(2, 5),
+        "i": Integer(2, 5),
         "null": Numeric(0, 1),
     }
     assert Domain.infer(np.array([["u"], ["t"]]), [0, 1], "regression").features["x0"] == Categorical(["t", "u"])
@@ -116,3 +118,38 @@ def test_infer_refuses_empty_data_and_wrong_tasks():
 def test_infer_names_features_by_their_columns_as_text():
     frame = pd.DataFrame([[1.5, 2.5], [3.5, 4.5]])
     assert Domain.infer(frame, ["a", "b"], "classification").names == ("0", "1")
+
+
+def test_infer_takes_integers_from_dtypes():
+    X = pl.DataFrame(
+        {
+            "hour": pl.Series([0, 23, None], dtype=pl.Int8),
+            "constant": [5, 5, 5],
+            "huge": pl.Series([0, 2**60, 1], dtype=pl.UInt64),
+            "float": [0.0, 1.0, 23.0],
+            "none": pl.Series([None] * 3, dtype=pl.Int64),
+        }
+    )
+    features = Domain.infer(X, [0, 1, 0], "classification").features
+    assert features["hour"] == Integer(0, 23)
+    assert isinstance(features["constant"], Integer)
+    assert features["constant"].low <= 5 <= features["constant"].high
+    assert features["huge"] == Numeric(0, 2**60)
+    assert features["float"] == Numeric(0, 23)
+    assert features["none"] == Integer(0, 1)
+    assert Domain.infer(np.array([[1], [3]]), [0, 1], "classification").features["x0"] == Integer(1, 3)
+
+
+def test_infer_takes_dates_and_the_parts_in_which_they_differ():
+    days, odd = [date(2020, 2, 28), None, date(2020, 3, 1)], [datetime(2020, 1, 6, 9), None, datetime(2020, 1, 13, 10)]
+    X = {"day": days, "time": odd, "object": odd, "text": ["2020-01-01", None, "2020-01-02"], "none": [None] * 3}
+    schema = {"day": pl.Date, "time": pl.Datetime, "object": pl.Object, "text": pl.String, "none": pl.Date}
+    features = dict(Domain.infer(pl.DataFrame(X, schema=schema), [0, 1, 0], "classification").features)
+    assert features["day"] == Date("2020-02-28", "2020-03-01", parts=["weekday", "month"])
+    assert features["time"] == features["object"] == Date("2020-01-06", "2020-01-13", parts=["hour"])
+    assert features["text"] == Categorical(["2020-01-01", "2020-01-02"])
+    assert features["none"] == Date("1970-01-01", "1970-01-01")
+    array = np.array([["2020-01-01"], ["2021-01-01"]], dtype="M8[D]")
+    assert Domain.infer(array, [0, 1], "classification").columns == ("x0",)
+    mixed = np.array([[date(2020, 1, 1)], ["other"]], dtype=object)
+    assert isinstance(Domain.infer(mixed, [0, 1], "classification").features["x0"], Categorical)

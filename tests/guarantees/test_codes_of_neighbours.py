@@ -13,18 +13,22 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from diprime.domain import Categorical, Domain, Numeric
+from diprime.domain import Categorical, Date, Domain, Integer, Numeric
 
 BIG = 2**53
 ODD_VALUES = [
     0, 1, 1.0, 0.1, 1.5, True, None, "1", " 2 ", "nan", "abc", "a", "", b"1.5", b"a", Decimal("0.1"), Decimal("sNaN"),
     Fraction(1, 10), 10**400, -(10**400), BIG, 2**63, -(2**63), np.float16(0.1), np.float32(0.1), np.uint8(3),
     np.bool_(True), np.str_("a"), datetime.date(2020, 1, 1), datetime.timedelta(1), math.nan, math.inf, -0.0,
-    frozenset([1]),
+    frozenset([1]), datetime.datetime(2020, 1, 1, 9), np.datetime64("2020-01-01"), np.datetime64(5, "ns"), "2020-01-01",
+    "2020-01-01 09:00", b"2020-01-01", pd.Timestamp("2020-01-01", tz="UTC"), pd.NaT, "2020-02-30",
 ]  # fmt: skip
 KINDS = {
     "linear": Numeric(0, 10),
     "edges": Numeric(edges=[0.05, 0.1, 0.10000000149, 1, 2, 1e15]),
+    "whole": Integer(0, 5),
+    "wide": Integer(-(2**60), 2**60),
+    "dates": Date("2019-01-01", "2021-01-01", parts=["weekday", "month", "hour"]),
     "integers": Categorical([0, 1, 3]),
     "large": Categorical([BIG, BIG + 1, 2**63]),
     "text": Categorical(["a", "1", "nan", "None", ""]),
@@ -46,7 +50,7 @@ def as_objects(values):
 def codes_with(container, kind, value, other):
     """Return the code of a value alone, and beside another record."""
     domain = Domain({"x": KINDS[kind]}, target=KINDS["integers"])
-    return domain.encode(container([value]))[0, 0], domain.encode(container([value, value, other]))[0, 0]
+    return domain.encode(container([value]))[0].tolist(), domain.encode(container([value, value, other]))[0].tolist()
 
 
 @pytest.mark.parametrize("container", [as_list, as_objects])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime import Categorical, Domain, Numeric
+from diprime import Categorical, Date, Domain, Integer, Numeric
 from diprime.model.additive import AdditiveForest
 from diprime.model.effects import deviation
 from diprime.model.masks import threshold_mask
@@ -109,3 +109,27 @@ def test_the_largest_effects_come_first():
         assert [spread[features] for features in order] == sorted((spread[f] for f in order), reverse=True)
         assert set(order) == {features for features in spread if len(features) == n}
     assert largest_effects(replace(forest, values=forest.values * 0), 1) == []
+
+
+def test_whole_numbers_are_in_the_middle_of_their_cells():
+    (axis,) = shape_of(one_split(Integer(0, 23), 6), (0,)).axes
+    assert axis.edges.tolist() == [-0.5, 6.5, 23.5]
+    assert axis.labels == ["0 to 6", "7 to 23", "missing"]
+    assert axis.ticks == [(0, "0"), (23, "23")]
+    assert axis.weights.tolist() == [14, 34, 0]
+
+
+def test_dates_are_drawn_in_days_since_1970():
+    (axis,) = shape_of(one_split(Date("1970-01-01", "1970-12-31"), 99), (0,)).axes
+    assert axis.edges.tolist() == pytest.approx([0, 144, 365])
+    assert axis.labels == ["below 1970-05-25", "from 1970-05-25", "missing"]
+    assert [label for _, label in axis.ticks] == ["1970-01-01", "1970-04-02", "1970-07-02", "1970-10-01", "1970-12-31"]
+    assert axis.ticks[-1][0] == pytest.approx(axis.edges[-1])
+
+
+def test_parts_of_dates_have_their_names():
+    (axis,) = shape_of(one_split(Date(parts=["weekday"]), 4), (0,)).axes
+    assert axis.name == "x.weekday"
+    assert axis.edges.tolist() == [-0.5, 4.5, 6.5]
+    assert axis.labels == ["Monday to Friday", "Saturday to Sunday", "missing"]
+    assert [label for _, label in axis.ticks][:2] == ["Monday", "Tuesday"]

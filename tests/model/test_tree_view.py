@@ -10,11 +10,9 @@ from diprime.baselines import DPRandomForestClassifier
 from diprime.domain import TARGET_UNITS
 from diprime.model.masks import threshold_mask
 from diprime.model.tree_view import (
-    feature_text,
     fitted_additive_forest,
     fitted_forest,
     read_tree,
-    threshold_texts,
 )
 from diprime.model.trees import Structure
 from diprime.privacy.mechanisms.laplace import laplace_variance
@@ -200,21 +198,6 @@ def test_merged_models_show_the_largest_noise():
     largest = max(read_tree(m, 0).count_noise[0] for m in models)
     merged = merge([merge(models), models[1]])
     assert [read_tree(merged, i).count_noise[0] for i in range(3)] == [largest] * 3
-
-
-def test_different_thresholds_have_different_texts():
-    for feature in (Numeric(0, 1), Numeric(1e9, 1e9 + 1), Numeric(1, 1e6, scale="log"), Numeric(edges=[1, 1 + 1e-15])):
-        texts = threshold_texts(feature)
-        assert len(set(texts)) == len(texts) == feature.n_cells - 1
-    assert threshold_texts(Numeric(0, 255))[36] == "37"
-
-
-def test_texts_of_features():
-    assert feature_text(Numeric(0, 1e6, scale="log")) == "numbers from 0 to 1e+06, on a log scale"
-    assert feature_text(Numeric(edges=[1, 2])) == "numbers in 3 cells between given edges"
-    assert feature_text(Categorical(["F", "M"])) == "2 levels: F, M"
-    assert feature_text(Categorical(range(45))).endswith("38, 39 and 5 more")
-    assert len(feature_text(Categorical(["x" * 1000]))) < 100
 
 
 def test_forests_of_another_kind_are_refused():

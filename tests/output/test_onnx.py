@@ -10,8 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain, Forest, Ledger, Numeric, merge
+from diprime import (
+    Categorical,
+    Date,
+    DiPriMeBoostingClassifier,
+    DiPriMeClassifier,
+    DiPriMeRegressor,
+    Domain,
+    Forest,
+    Integer,
+    Ledger,
+    Numeric,
+    merge,
+)
 from diprime.domain.codes import BUCKETS, MISSING, OTHER
+from diprime.domain.dates import PARTS
+from diprime.domain.moments import NEVER
 from diprime.model.forest import MIN_ROWS_TO_COMPARE_NUMBERS
 from diprime.model.masks import threshold_mask
 from diprime.output.onnx import onnx_inputs, to_onnx
@@ -61,7 +75,14 @@ level_lists = st.one_of(
     st.integers(250, 600).map(range),
     st.integers(250, 600).map(lambda n: [str(i) for i in range(n)]),
 )
-features = st.one_of(numerics(), level_lists.map(Categorical))
+integers = st.tuples(st.integers(-(2**53), 2**53), st.integers(1, 1000) | st.integers(1, 2**60)).map(
+    lambda pair: Integer(pair[0], pair[0] + pair[1])
+)
+parts = st.lists(st.sampled_from(PARTS), min_size=1)
+dates = st.tuples(st.dates(), st.dates(), parts).map(lambda d: Date(*sorted(d[:2]), parts=d[2])) | parts.map(
+    lambda p: Date(parts=p)
+)
+features = st.one_of(numerics(), integers, dates, level_lists.map(Categorical))
 targets = st.one_of(
     st.just(Numeric(-5, 7)),
     st.lists(texts, min_size=1, max_size=5, unique=True).map(Categorical),
@@ -73,7 +94,12 @@ targets = st.one_of(
 
 def values_of(feature):
     """Return a strategy of the values of a column: at, next to and far from those that the domain names."""
-    if isinstance(feature, Numeric):
+    if isinstance(feature, Date):
+        near = [*feature.thresholds.tolist(), 0] if feature.has_range else [0]
+        moments = st.sampled_from(near).flatmap(lambda t: st.integers(max(t - 1, NEVER + 1), t + 1))
+        calendar = st.integers(-(2**62), 2**62).map(lambda t: np.datetime64(t, "us"))
+        return moments.map(lambda t: np.datetime64(t, "us")) | calendar | st.datetimes() | st.none()
+    if isinstance(feature, (Numeric, Integer)):
         edges = feature.thresholds
         near = np.unique(np.concatenate([edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)])).tolist()
         return st.one_of(st.sampled_from([*near, math.nan, math.inf, -math.inf]), st.floats())
@@ -98,7 +124,7 @@ def random_models(draw, domain):
             masks[split] = np.packbits(bits, bitorder="little")
         else:
             masks[split] = threshold_mask(rng.integers(0, domain.n_codes[j], 1), rng.integers(0, 2, 1) > 0)[0]
-    row = [[1.0 if isinstance(f, Numeric) else f.levels[0] for f in domain.features.values()]]
+    row = [[f.levels[0] if isinstance(f, Categorical) else None for f in domain.features.values()]]
     is_classification = isinstance(domain.target, Categorical)
     estimator = DiPriMeClassifier if is_classification else DiPriMeRegressor
     model = estimator(1, domain, max_depth=1, n_estimators=1, n_jobs=1).fit(
@@ -249,3 +275,21 @@ def test_the_error_names_a_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"pip install 'diprime\[onnx\]'"):
         to_onnx(model)
+
+
+@pytest.mark.parametrize("estimator", [DiPriMeClassifier, DiPriMeBoostingClassifier])
+def test_dates_are_passed_as_microseconds(estimator):
+    when = np.datetime64("2012-10-02", "us") + np.random.default_rng(0).integers(-(10**15), 10**15, 3000)
+    X = pd.DataFrame({"n": np.arange(3000) % 24, "when": when.astype("M8[us]")})
+    X.loc[:50, "when"] = pd.NaT
+    features = {"n": Integer(0, 23), "when": Date("2012-10-02", "2018-09-30", parts=PARTS)}
+    model = estimator(5.0, Domain(features, Categorical(["no", "yes"])), n_jobs=1)
+    model.fit(X, np.where(X["when"].dt.hour > 11, "yes", "no"))
+    inputs = {"numbers": X[["n"]].to_numpy(np.float64), "dates": X[["when"]].to_numpy().astype("M8[us]").view(np.int64)}
+    assert inputs["dates"][0, 0] == NEVER
+    run = session(model)
+    assert [value.name for value in run.get_inputs()] == ["numbers", "dates"]
+    assert json.loads(run.get_modelmeta().custom_metadata_map["diprime.dates"]) == ["when"]
+    assert run.run(["label"], inputs)[0].tolist() == model.predict(X).tolist()
+    given = onnx_inputs(model, X)
+    assert all(np.array_equal(given[name], inputs[name]) for name in inputs)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from diprime import Categorical, Charge, DiPriMeClassifier, Domain, Ledger, Numeric, merge
+from diprime import Categorical, Charge, Date, DiPriMeClassifier, Domain, Integer, Ledger, Numeric, merge
 from diprime.model.shapes import largest_effects, shape_of
 from diprime.model.tree_view import read_tree
 from diprime.output.plots import plot_budget, plot_importances, plot_privacy_utility, plot_shape, plot_tree
@@ -244,3 +244,19 @@ def test_names_are_no_formulas_in_shapes():
     model = as_model(made_forest(0, domain, 20), domain)
     for features in ("$x_{$", "b$", ("b$", "$x_{$")):
         plot_shape(model, features)
+
+
+def test_shapes_of_dates_and_integers_have_ticks_in_their_own_words():
+    features = {"when": Date("2012-10-02", "2018-09-30", parts=["weekday", "hour"]), "n": Integer(0, 23)}
+    domain = Domain(features, Categorical(["no", "yes"]))
+    model = as_model(made_forest(0, domain, 40), domain)
+
+    def ticks(name):
+        labels = plot_shape(model, name).child_axes[0].get_xticklabels()
+        return [label.get_text() for label in labels]
+
+    assert ticks("when") == ["2012-10-02", "2014-04-02", "2015-10-01", "2017-04-01", "2018-09-30"]
+    assert ticks("when.weekday")[5:] == ["Saturday", "Sunday"]
+    assert ticks("when.hour") == [str(hour) for hour in range(24)]
+    plot_shape(model, ("when.weekday", "n"))
+    plot_shape(model, "n")

@@ -480,7 +480,7 @@ def explain(
     first: list[pl.DataFrame] = []
     while sum(batch.height for batch in first) < rows and (batch := next(batches, None)) is not None:
         first.append(batch)
-    explanation = model.explain(pl.concat(first).head(rows).select(model.domain_.names))
+    explanation = model.explain(pl.concat(first).head(rows).select(model.domain_.columns))
     if as_json:
         print_json(_explanation_as_dict(explanation))
     else:
@@ -499,7 +499,7 @@ def _check_folder(output: Path) -> None:
 
 
 def _predictions(model: Model, batch: pl.DataFrame, kept: list[str]) -> pl.DataFrame:
-    rows = batch.select(model.domain_.names)
+    rows = batch.select(model.domain_.columns)
     columns = {name: batch[name] for name in kept}
     columns["prediction"] = pl.Series(model.predict(rows).tolist(), strict=False)
     if isinstance(model, diprime.DiPriMeClassifier | diprime.DiPriMeBoostingClassifier):

@@ -10,9 +10,11 @@ import numpy.typing as npt
 import polars as pl
 
 from diprime.cli.data_files import Advance, DataFile
-from diprime.cli.text_values import as_text, read_categories, read_numbers
-from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
+from diprime.cli.text_values import as_text, read_categories, read_dates, read_numbers
+from diprime.domain import MISSING, OTHER, Categorical, Date, Domain, moments
+from diprime.domain.kinds import Feature
 from diprime.domain.persons import MAX_RECORDS, UNKNOWN, PersonIndex
+from diprime.domain.tables import read_table
 
 NUMBERS_OF_RECORDS = (1, 2, 3, 5, 10, 20, 50, MAX_RECORDS)
 """The largest numbers of records of a person that a table of persons has rows for."""
@@ -25,13 +27,13 @@ class ColumnCheck:
     Attributes
     ----------
     below, above : int
-        Numbers outside the range.
+        Numbers or dates outside the range.
     unlisted : int
         Values that are not levels.
     missing : int
         Missing values.
     unreadable : int
-        Texts that are not numbers, in a numeric column.
+        Texts that are not numbers, in a numeric column, or not dates, in a column of dates.
     """
 
     below: int = 0
@@ -125,17 +127,20 @@ def check(
     return n_rows, checks, PersonCheck(np.bincount(known), len(numbers) - len(known))
 
 
-def _check_column(column: pl.Series, feature: Numeric | Categorical) -> ColumnCheck:
+def _check_column(column: pl.Series, feature: Feature) -> ColumnCheck:
     text = as_text(column)
     if isinstance(feature, Categorical):
         values = column if text is None else read_categories(text, feature)
         codes = Domain({column.name: feature}, feature).encode(values.to_frame())
         return ColumnCheck(unlisted=int((codes == OTHER).sum()), missing=int((codes == MISSING).sum()))
-    unreadable = 0
     if text is None:
         # An empty table raises the errors of a fit about the dtype.
         no_rows = column.head(0).to_frame()
         Domain({column.name: feature}, Categorical(["any"])).encode(no_rows)
+    if isinstance(feature, Date):
+        return _check_dates(column, text, feature)
+    unreadable = 0
+    if text is None:
         numbers = column.cast(pl.Float64)
     else:
         numbers, bad = read_numbers(text)
@@ -145,5 +150,20 @@ def _check_column(column: pl.Series, feature: Numeric | Categorical) -> ColumnCh
         below=0 if feature.low is None else int((numbers < feature.low).sum()),
         above=0 if feature.high is None else int((numbers > feature.high).sum()),
         missing=numbers.null_count() - unreadable,
+        unreadable=unreadable,
+    )
+
+
+def _check_dates(column: pl.Series, text: pl.Series | None, feature: Date) -> ColumnCheck:
+    unreadable = 0
+    if text is not None:
+        column, bad = read_dates(text)
+        unreadable = int(bad.sum())
+    found = read_table(column.to_frame()).column(0).moment_reader()(0, len(column))
+    is_known = found != moments.NEVER
+    return ColumnCheck(
+        below=int((is_known & (found < feature.first_moment)).sum()) if feature.has_range else 0,
+        above=int((is_known & (found > feature.last_moment)).sum()) if feature.has_range else 0,
+        missing=int((~is_known).sum()) - unreadable,
         unreadable=unreadable,
     )

@@ -1,7 +1,7 @@
 """CSV and Parquet files, read in batches of rows, and files of domains and scores.
 
-A text that is not a number in a numeric column is an error. The message names the row but not the value. It is for the
-holder of the data, and nothing has been released at that point.
+A text that is not a number in a numeric column, or not a date in a column of dates, is an error. The message names the
+row but not the value. It is for the holder of the data, and nothing has been released at that point.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from diprime.cli.text_values import as_text, read_categories, read_numbers
-from diprime.domain import Categorical, Domain, Numeric
-from diprime.model.tree_view import shortened
+from diprime.cli.text_values import as_text, read_categories, read_dates, read_numbers
+from diprime.domain import Categorical, Date, Domain
+from diprime.domain.kinds import Feature
+from diprime.model.feature_words import shortened
 from diprime.scoring import PrivateScore
 
 BLOCK_BYTES = 1 << 23
@@ -156,7 +157,7 @@ class DataFile:
             return (self._scan_csv(b"") if self.is_csv else self._scan_parquet()).head(0).collect()
 
     def decoded_batches(
-        self, features: Mapping[str, Numeric | Categorical], advance: Advance, kept: Sequence[str] = ()
+        self, features: Mapping[str, Feature], advance: Advance, kept: Sequence[str] = ()
     ) -> Iterator[pl.DataFrame]:
         """Yield batches of rows with text converted to values of the features; ``kept`` columns are not converted."""
         first_row = 1
@@ -166,20 +167,22 @@ class DataFile:
             yield pl.DataFrame({**columns, **{name: batch[name] for name in kept if name not in features}})
             first_row += batch.height
 
-    def _decode(self, column: pl.Series, feature: Numeric | Categorical, first_row: int) -> pl.Series:
+    def _decode(self, column: pl.Series, feature: Feature, first_row: int) -> pl.Series:
         text = as_text(column)
         if text is None:
             return column
         if isinstance(feature, Categorical):
             return read_categories(text, feature)
-        numbers, unreadable = read_numbers(text)
+        is_date = isinstance(feature, Date)
+        values, unreadable = (read_dates if is_date else read_numbers)(text)
         row = unreadable.arg_max() if unreadable.any() else None
         if row is not None:
+            what = "a date such as 2020-12-31" if is_date else "a number"
             raise InputError(
-                f"{self.path} has something that is not a number in column {column.name!r}, in row {first_row + row} "
+                f"{self.path} has something that is not {what} in column {column.name!r}, in row {first_row + row} "
                 "below the header; correct it, leave it empty, or declare the column categorical."
             )
-        return numbers
+        return values
 
 
 class RecordBatches:
@@ -212,7 +215,7 @@ class RecordBatches:
         columns = {**self._domain.features, self._target: self._domain.target}
         for batch in self._file.decoded_batches(columns, self._advance, self._persons):
             persons = (batch[name] for name in self._persons)
-            yield batch.select(self._domain.names), batch[self._target], *persons
+            yield batch.select(self._domain.columns), batch[self._target], *persons
 
 
 def _first_record(file: BinaryIO) -> bytes:

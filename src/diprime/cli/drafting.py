@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from calendar import monthrange
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from diprime.cli.data_files import Advance, DataFile, InputError
-from diprime.cli.text_values import MISSING_WORDS, as_text, read_numbers
-from diprime.domain import Categorical, Domain, Numeric, Origin, Task
+from diprime.cli.text_values import MISSING_WORDS, as_text, read_dates, read_numbers
+from diprime.domain import Categorical, Date, Domain, Integer, Numeric, Origin, Task
 from diprime.domain.codes import BUCKETS
+from diprime.domain.inference import SeenDates
+from diprime.domain.kinds import Feature, Target
+from diprime.domain.levels import EXACT
+from diprime.domain.moments import to_datetime
 from diprime.domain.origin import PLACEHOLDER
+from diprime.domain.tables import read_table
 
 MAX_LEVELS = BUCKETS
 MAX_CLASSES = 20  # a target with more different whole numbers is drafted as numeric
@@ -36,11 +42,15 @@ class ColumnDraft:
     Attributes
     ----------
     is_unsupported : bool
-        Whether the column holds dates, lists or bytes.
+        Whether the column holds lists, bytes, durations or times without a date.
     all_numbers, all_whole : bool
         Whether all values are numbers, and whether these are whole.
     low, high : float
         The range of the finite numbers.
+    all_dates : bool
+        Whether all values are dates.
+    dates : SeenDates
+        The range of the dates, and the parts in which they differ.
     never_repeats : bool
         Whether no batch holds a value twice.
     distinct : set or None
@@ -52,12 +62,18 @@ class ColumnDraft:
     low: float = math.inf
     high: float = -math.inf
     all_whole: bool = True
+    all_dates: bool = True
+    dates: SeenDates = field(default_factory=SeenDates)
     never_repeats: bool = True
     distinct: set[str | int | float | bool] | None = field(default_factory=set)
 
     def update(self, column: pl.Series) -> None:
         """Add a batch of values."""
         dtype = column.dtype
+        if dtype in (pl.Date, pl.Datetime):
+            self.all_numbers, self.distinct = False, None
+            self.dates.update(read_table(column.to_frame()).column(0).moment_reader()(0, len(column)))
+            return
         self.is_unsupported |= dtype.is_temporal() or dtype.is_nested() or dtype == pl.Binary
         if self.is_unsupported:
             return
@@ -67,10 +83,12 @@ class ColumnDraft:
             present = text.filter(text.is_not_null() & ~text.str.to_lowercase().is_in(MISSING_WORDS))
             numbers, unreadable = read_numbers(present)
             self.all_numbers &= not unreadable.any()
+            self._update_dates(present)
         else:
             present = column.drop_nulls()
             numbers = present.cast(pl.Float64).fill_nan(None)
             present = present.filter(numbers.is_not_null())
+            self.all_dates &= not len(present)
             self.all_numbers &= dtype != pl.Boolean
         numbers = numbers.filter(numbers.is_finite())
         if self.all_numbers and len(numbers):
@@ -83,6 +101,17 @@ class ColumnDraft:
             if len(self.distinct) > MAX_LEVELS:
                 self.distinct = None
 
+    def _update_dates(self, present: pl.Series) -> None:
+        if self.all_dates:  # else most columns of text would be read in vain
+            dates, unreadable = read_dates(present)
+            self.all_dates = not unreadable.any()
+            self.dates.update(dates.cast(pl.Int64).drop_nulls().to_numpy())
+
+    @property
+    def is_date(self) -> bool:
+        """Whether there are dates and no other values."""
+        return self.all_dates and self.dates.first is not None
+
     @property
     def is_quantity(self) -> bool:
         """Whether there are finite numbers and no other values."""
@@ -91,8 +120,8 @@ class ColumnDraft:
     def reason_to_leave_out(self) -> str | None:
         """Return why the column should not be a feature, or None if it may be one."""
         if self.is_unsupported:
-            return "which holds dates, lists or bytes: convert it to numbers or text first"
-        if self.distinct is not None:
+            return "which holds lists, bytes or durations: convert it to numbers or text first"
+        if self.distinct is not None or self.is_date:
             return None
         if not self.is_quantity:
             return f"which has more than {MAX_LEVELS} different texts, as names of persons have"
@@ -100,14 +129,20 @@ class ColumnDraft:
             "whose whole numbers never repeat, as keys of persons do" if self.all_whole and self.never_repeats else None
         )
 
-    def feature(self) -> Numeric | Categorical:
+    def feature(self) -> Feature:
         """Return a feature that covers the values."""
+        if self.is_date:
+            return _rounded_dates(self.dates)
         if self.is_quantity:
-            return Numeric(*_round_outwards(self.low, self.high))
+            low, high = _round_outwards(self.low, self.high)
+            if not self.all_whole or max(abs(low), abs(high)) >= EXACT:
+                return Numeric(low, high)
+            bottom = round(low)  # equal values have no width, so that the bounds are between whole numbers
+            return Integer(bottom, max(round(high), bottom + 1))
         assert self.distinct is not None
         return Categorical(sorted(self.distinct) or ["nothing but missing values was seen"])
 
-    def target(self, task: Task | None) -> Numeric | Categorical | None:
+    def target(self, task: Task | None) -> Target | None:
         """Return a target that covers the values, or None if they cannot be a target of the task."""
         few_values = self.distinct is not None and len(self.distinct) <= MAX_CLASSES
         if task == "regression" or (task is None and self.is_quantity and not (self.all_whole and few_values)):
@@ -132,10 +167,21 @@ def draft(file: DataFile, target: str, task: Task | None, advance: Advance) -> s
     reasons = {name: column.reason_to_leave_out() for name, column in drafts.items()}
     features = {name: column.feature() for name, column in drafts.items() if reasons[name] is None}
     if not features:
-        raise InputError(f"{file.path} has no column that could be a feature: they hold dates, names or keys.")
+        raise InputError(f"{file.path} has no column that could be a feature: they hold names or keys.")
     left_out = [f"# Left out: {name!r}, {reason}.\n" for name, reason in reasons.items() if reason is not None]
     body = Domain(features, target_feature, target_name=target, origin=Origin("read")).to_toml()
     return f"{_HEADER.format(name=file.path.name)}{''.join(left_out)}\n{_SIGNATURE}{body}"
+
+
+def _rounded_dates(dates: SeenDates) -> Date:
+    """Extend a range of dates to whole years, or to whole months if it is within a year."""
+    assert dates.first is not None
+    assert dates.last is not None
+    covering = Date.covering(dates.first, dates.last)
+    low, high = (to_datetime(moment).date() for moment in (covering.first_moment, covering.last_moment))
+    if low.year != high.year:
+        low, high = low.replace(month=1), high.replace(month=12)
+    return Date(low.replace(day=1), high.replace(day=monthrange(high.year, high.month)[1]), parts=dates.parts)
 
 
 def _round_outwards(low: float, high: float) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from diprime.cli.data_files import Advance, DataFile, InputError, RecordBatches
 from diprime.domain import Categorical, Domain, Numeric, Task
-from diprime.domain.features import Feature
+from diprime.domain.kinds import Feature, Target
 from diprime.domain.learning import open_features, open_target
 from diprime.privacy.measures import exact_delta, exact_epsilon
 from diprime.privacy.randomness import RandomSource
@@ -25,7 +25,7 @@ def open_domain(
     known: dict[str, Feature] = {name: Numeric() for name in numbers if name != target}
     features = open_features(empty.drop(target), known)
     if classes:
-        of_target: Feature = Categorical(classes)
+        of_target: Target = Categorical(classes)
     elif file.is_csv and target in numbers:
         of_target = Numeric()
     else:

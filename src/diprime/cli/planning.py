@@ -14,7 +14,9 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from diprime import DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, DiPriMeClassifier, DiPriMeRegressor
 from diprime.cli.text_values import level_column
-from diprime.domain import Categorical, Domain, Numeric, Task
+from diprime.domain import Categorical, Date, Domain, Integer, Numeric, Task
+from diprime.domain.kinds import Feature
+from diprime.domain.moments import DAY
 from diprime.domain.persons import person_weight
 from diprime.engines.gradients import UNIT
 from diprime.model.noise import ROUND_SUMS, charged_noise_variance
@@ -26,6 +28,7 @@ CLASS_SIGNAL = 3.0  # standard deviation of the classes' scores, to which standa
 NUMBER_SIGNAL, NUMBER_NOISE = 0.15, 0.1  # standard deviations as shares of the target's range
 BATCH_ROWS = 50_000
 TEST_ROWS = 20_000
+FOUR_YEARS = 1461 * DAY  # every day of the calendar occurs
 
 Forest = DiPriMeClassifier | DiPriMeRegressor
 Boosted = DiPriMeBoostingClassifier | DiPriMeBoostingRegressor
@@ -200,7 +203,7 @@ class SyntheticData:
 
     def _effect(self, n_codes: int, n_scores: int, name: str) -> npt.NDArray[np.float64]:
         """Return the effect of each code of a feature on the scores: linear for numbers, random for categories."""
-        if isinstance(self._domain.features[name], Categorical):
+        if isinstance(self._domain.coded[name], Categorical):
             effect = self._rng.normal(size=(n_codes, n_scores))
         else:
             effect = np.linspace(-1, 1, n_codes)[:, None] * self._rng.choice([-1.0, 1.0], n_scores)
@@ -219,12 +222,23 @@ class SyntheticData:
         columns = {}
         scores: npt.NDArray[np.float64] = np.zeros((n_rows, 1))
         for name, feature in self._domain.features.items():
-            n_codes = feature.n_codes if isinstance(feature, Categorical) else feature.n_cells
-            codes = self._rng.integers(0, n_codes, n_rows)
-            columns[name] = _values(feature, codes, name)
-            if name in self._effects:
-                scores = scores + self._effects[name][codes] / math.sqrt(len(self._effects))
+            columns[name], codes_by_name = self._draw_column(name, feature, n_rows)
+            for coded, codes in codes_by_name.items():
+                if coded in self._effects:
+                    scores = scores + self._effects[coded][codes] / math.sqrt(len(self._effects))
         return pl.DataFrame(columns), self._target(scores)
+
+    def _draw_column(
+        self, name: str, feature: Feature, n_rows: int
+    ) -> tuple[pl.Series, dict[str, npt.NDArray[np.integer[Any]]]]:
+        """Draw values of a column; return them and their codes, for each coded feature."""
+        if isinstance(feature, Date):
+            ends = (feature.first_moment, feature.last_moment) if feature.has_range else (0, FOUR_YEARS)
+            moments = self._rng.integers(*ends, n_rows, endpoint=True)
+            codes_by_name = {coded: part.codes(moments) for coded, part in feature.coded(name).items()}
+            return pl.Series(name, moments).cast(pl.Datetime("us")), dict(codes_by_name)
+        codes = self._rng.integers(0, feature.n_codes if isinstance(feature, Categorical) else feature.n_cells, n_rows)
+        return _values(feature, codes, name), {name: codes}
 
     def _target(self, scores: npt.NDArray[np.float64]) -> pl.Series:
         target = self._domain.target
@@ -237,9 +251,11 @@ class SyntheticData:
         return pl.Series("target", target.low + (target.high - target.low) * shares.clip(0, 1))
 
 
-def _values(feature: Numeric | Categorical, codes: npt.NDArray[np.int64], name: str) -> pl.Series:
+def _values(feature: Numeric | Integer | Categorical, codes: npt.NDArray[np.int64], name: str) -> pl.Series:
     """Return values that have these codes."""
     if isinstance(feature, Categorical):
         return level_column(name, codes, feature.levels)
+    if isinstance(feature, Integer):
+        return pl.Series(name, np.array([feature.low, *feature.first_values])[codes])
     cells = np.concatenate([[np.nextafter(feature.thresholds[0], -np.inf)], feature.thresholds])
     return pl.Series(name, cells[codes])

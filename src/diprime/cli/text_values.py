@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diprime.domain import Categorical
+from diprime.domain import Categorical, moments
 
 MISSING_WORDS = ("", "?", "na", "n/a", "nan", "null")
 """Texts that stand for a missing value, in lower case, unless the domain lists them as levels."""
@@ -36,6 +36,15 @@ def read_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
     if unreadable.any():
         unreadable &= ~text.str.to_lowercase().is_in(MISSING_WORDS).fill_null(True)
     return numbers, unreadable
+
+
+def read_dates(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return text as datetimes, null if missing, and a mask of the values that are neither."""
+    texts = column.drop_nulls().unique()
+    found = pl.Series(moments.of_values(texts.to_list())).replace(moments.NEVER, None)
+    dates = column.replace_strict(texts, found, default=None, return_dtype=pl.Int64).cast(pl.Datetime("us"))
+    words = column.str.strip_chars().str.to_lowercase()
+    return dates, dates.is_null() & ~words.is_in(MISSING_WORDS).fill_null(True)
 
 
 def read_categories(column: pl.Series, feature: Categorical) -> pl.Series:

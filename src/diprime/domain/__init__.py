@@ -2,12 +2,14 @@
 
 The modules, in the order in which data pass through them:
 
-- `features`: `Numeric` and `Categorical`, the public facts about one column;
-- `origin`: where a domain comes from: declared, or read from the data;
+- `features`, `integers`, `dates`: `Numeric` and `Categorical`, `Integer`, `Date`, the public facts about one column;
+- `kinds`: the features that a domain declares, and those that records are coded as;
+- `origin`: where a domain comes from: declared, learnt privately, or read from the data;
 - `domain`: `Domain`, the features and the target of a data set, and the entry point to everything below;
 - `files`: domains as TOML, JSON and dicts;
 - `inference`: a domain read from the data, which is not private;
 - `tables`: arrays, lists and data frames as columns that are read a block of rows at a time;
+- `moments`: dates and times as integers;
 - `codes`: the meaning of the codes, and the thresholds between the cells of a numeric feature;
 - `levels`: the position of a value among the levels of a categorical feature;
 - `encoding`: rows and targets to codes, with the kernels;
@@ -19,10 +21,24 @@ depends on a value.
 """
 
 from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS
+from diprime.domain.dates import Date
 from diprime.domain.domain import Domain
 from diprime.domain.encoding import RowReader
 from diprime.domain.features import Categorical, Numeric
+from diprime.domain.integers import Integer
 from diprime.domain.origin import Origin
 from diprime.domain.target_layout import Task
 
-__all__ = ["MISSING", "OTHER", "TARGET_UNITS", "Categorical", "Domain", "Numeric", "Origin", "RowReader", "Task"]
+__all__ = [
+    "MISSING",
+    "OTHER",
+    "TARGET_UNITS",
+    "Categorical",
+    "Date",
+    "Domain",
+    "Integer",
+    "Numeric",
+    "Origin",
+    "RowReader",
+    "Task",
+]

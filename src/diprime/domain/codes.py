@@ -1,4 +1,4 @@
-"""The meaning of the codes, and the thresholds between the cells of a numeric range, exact to the last bit."""
+"""The meaning of the codes, and the thresholds between the cells of a range, exact to the last bit."""
 
 from __future__ import annotations
 
@@ -60,6 +60,20 @@ def log_thresholds(low: float, high: float) -> _Floats:
         unit = c.divide(c.subtract(top, bottom), Decimal(_LOG_SPAN))
         exact = [c.add(bottom, c.multiply(unit, c.subtract(p, Decimal(1)))) for p in powers]
     return np.array([float(e) for e in exact]) + 0.0
+
+
+def first_of_groups(n: int, n_groups: int) -> list[int]:
+    """Divide ``range(n)`` into groups of equal sizes, up to one, and return the first of each group but the first.
+
+    There are ``n_groups``, or n if that is less.
+
+    Examples
+    --------
+    >>> first_of_groups(4, 255), first_of_groups(8, 3)
+    ([1, 2, 3], [3, 6])
+    """
+    n_groups = min(n, n_groups)
+    return [-(-i * n // n_groups) for i in range(1, n_groups)]
 
 
 def _float_to_rank(value: float) -> int:

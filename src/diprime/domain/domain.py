@@ -20,9 +20,10 @@ import numpy.typing as npt
 from diprime._util.threads import Threads
 from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS
 from diprime.domain.encoding import BLOCK_CODES, Codes, RowEncoding, RowReader, encode_classes, encode_numbers
-from diprime.domain.features import Categorical, Feature, Numeric, bounds, is_linear, short
+from diprime.domain.features import Categorical, Numeric, bounds, is_linear, short
 from diprime.domain.files import Facts, read_dict, read_json, read_toml, write_dict, write_json, write_toml
 from diprime.domain.inference import infer
+from diprime.domain.kinds import Coded, Feature, Target, coded_features
 from diprime.domain.learning import Batches, LearningPlan, is_open, learn, open_features, open_target
 from diprime.domain.origin import Origin
 from diprime.domain.tables import Array, read_table, read_target
@@ -40,8 +41,9 @@ class Domain:
 
     Parameters
     ----------
-    features : mapping of str to Numeric or Categorical
-        The features, in order. Columns of data frames are matched by name, columns of arrays by position.
+    features : mapping of str to Numeric, Integer, Date or Categorical
+        The features, in order, one for each column. Columns of data frames are matched by name, columns of arrays by
+        position.
     target : Numeric or Categorical
         The classes, or the range of a numeric target. The range must have a linear scale; for any other, transform the
         target.
@@ -54,14 +56,19 @@ class Domain:
 
     Attributes
     ----------
+    columns : tuple of str
+        The names of the columns: the keys of `features`.
+    coded : mapping of str to Numeric, Integer, Date, DatePart or Categorical
+        The features that records are coded as, which models split on. They are the declared ones, except that a `Date`
+        gives one for its order, if it has a range, and one for each of its parts, such as ``when.hour``.
     names : tuple of str
-        The names of the features.
+        The names of the coded features.
     n_features : int
-        The number of features.
+        The number of coded features.
     is_categorical : ndarray of bool
-        Which features are categorical.
+        Which coded features are categorical.
     n_codes : ndarray of int
-        The number of codes of each feature's cells or levels, without those of unknown and missing values.
+        The number of codes of each coded feature's cells or levels, without those of unknown and missing values.
     task : {"classification", "regression"}
         What is learnt: "classification" if the target is categorical, "regression" if it is numeric.
     output_range : tuple of float
@@ -88,13 +95,13 @@ class Domain:
     """
 
     features: Mapping[str, Feature]
-    target: Feature
+    target: Target
     target_name: str | None = field(default=None, kw_only=True)
     origin: Origin = field(default=Origin(), kw_only=True)
 
     def __post_init__(self) -> None:
         features = _checked_features(self.features)
-        if not isinstance(self.target, (Numeric, Categorical)):
+        if not isinstance(self.target, Target):
             raise TypeError(f"target is {short(self.target)}; give Numeric(low, high) or Categorical(classes).")
         if isinstance(self.target, Categorical) and self.target.buckets is not None:
             raise ValueError("target has buckets, whose classes nobody could tell; list the classes.")
@@ -128,20 +135,30 @@ class Domain:
 
     def __repr__(self) -> str:
         shown = [f"{name!r}: {feature!r}" for name, feature in list(self.features.items())[:10]]
-        more = f", ... {self.n_features} features" if self.n_features > 10 else ""  # noqa: PLR2004 -- as many as shown
+        more = f", ... {len(self.features)} features" if len(self.features) > 10 else ""  # noqa: PLR2004 -- all shown
         name = "" if self.target_name is None else f", target_name={self.target_name!r}"
         origin = "" if self.origin == Origin() else f", origin={self.origin!r}"
         return f"Domain({{{', '.join(shown)}{more}}}, target={self.target!r}{name}{origin})"
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The names of the features, in order."""
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
         return tuple(self.features)
+
+    @cached_property
+    def coded(self) -> Mapping[str, Coded]:
+        """The features that records are coded as, in order."""
+        return MappingProxyType(coded_features(self.features))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the coded features, in order."""
+        return tuple(self.coded)
 
     @property
     def n_features(self) -> int:
-        """The number of features."""
-        return len(self.features)
+        """The number of coded features."""
+        return len(self.coded)
 
     @property
     def is_open(self) -> bool:
@@ -163,13 +180,13 @@ class Domain:
 
     @cached_property
     def is_categorical(self) -> npt.NDArray[np.bool_]:
-        """Which features are categorical."""
-        return _frozen(np.array([isinstance(f, Categorical) for f in self.features.values()], dtype=np.bool_))
+        """Which coded features are categorical."""
+        return _frozen(np.array([isinstance(f, Categorical) for f in self.coded.values()], dtype=np.bool_))
 
     @cached_property
     def n_codes(self) -> npt.NDArray[np.int64]:
-        """The number of codes of each feature's cells or levels."""
-        counts = [f.n_codes if isinstance(f, Categorical) else f.n_cells for f in self.features.values()]
+        """The number of codes of each coded feature's cells or levels."""
+        counts = [f.n_codes if isinstance(f, Categorical) else f.n_cells for f in self.coded.values()]
         return _frozen(np.array(counts, dtype=np.int64))
 
     @property
@@ -202,7 +219,7 @@ class Domain:
 
         Parameters
         ----------
-        X : array, list of lists, or pandas, polars or pyarrow table of shape (n, n_features)
+        X : array, list of lists, or pandas, polars or pyarrow table of shape (n, n_columns)
             The records.
 
         Returns
@@ -217,7 +234,7 @@ class Domain:
 
         Parameters
         ----------
-        X : array, list of lists, or pandas, polars or pyarrow table of shape (n, n_features)
+        X : array, list of lists, or pandas, polars or pyarrow table of shape (n, n_columns)
             The records. At most a block of rows is copied at a time.
         n_threads : int, default=1
             The number of threads.
@@ -225,8 +242,8 @@ class Domain:
         Returns
         -------
         codes : ndarray of uint8, shape (n, n_features), C-ordered
-            Indices of cells and levels, as defined by `Numeric.thresholds` and `Categorical.levels`; 254 for a value
-            that is not a level, 255 for a missing value.
+            Indices of cells and levels, as defined by the thresholds of numbers and dates and by `Categorical.levels`;
+            254 for a value that is not a level, 255 for a missing value. There is a column for each coded feature.
         """
         reader = self.reader(X)
         out = np.empty((reader.n_rows, self.n_features), dtype=np.uint8)
@@ -265,9 +282,9 @@ class Domain:
         Parameters
         ----------
         X : array, list of lists, or pandas, polars or pyarrow table
-            The records. Numbers become `Numeric` over the range of the finite values. Text, Booleans and
-            dictionary-encoded columns become `Categorical`, with the levels of the dtype if it has levels (pandas
-            ``category``, polars ``Enum``).
+            The records. Floats become `Numeric` and integers `Integer` over the range of the finite values. Dates
+            become `Date` with all parts in which they differ. Text, Booleans and dictionary-encoded columns become
+            `Categorical`, with the levels of the dtype if it has levels (pandas ``category``, polars ``Enum``).
         y : array, list or column
             The targets; none may be missing or infinite.
         task : {"classification", "regression"}
@@ -290,7 +307,7 @@ class Domain:
         *,
         delta: float = 0.0,
         features: Mapping[str, Feature] | None = None,
-        target: Feature | None = None,
+        target: Target | None = None,
         task: Task | None = None,
         target_name: str | None = None,
         random_state: Any = None,
@@ -495,12 +512,14 @@ def _checked_features(features: Any) -> dict[str, Feature]:
     for name, feature in features.items():
         if not isinstance(name, str):
             raise TypeError(f"The feature name {short(name)} is not a string; name the features with strings.")
-        if not isinstance(feature, (Numeric, Categorical)):
-            raise TypeError(f"Feature {name!r} is {short(feature)}; give Numeric(...) or Categorical(...).")
+        if not isinstance(feature, Feature):
+            kinds = "Numeric(...), Integer(...), Date(...) or Categorical(...)"
+            raise TypeError(f"Feature {name!r} is {short(feature)}; give {kinds}.")
+    coded_features(features)  # checks their names
     return dict(features)
 
 
-def _make_domain(features: dict[str, Feature], target: Feature, target_name: str | None, origin: Origin) -> Domain:
+def _make_domain(features: dict[str, Feature], target: Target, target_name: str | None, origin: Origin) -> Domain:
     return Domain(features, target, target_name=target_name, origin=origin)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,8 +10,11 @@ import numpy.typing as npt
 
 from diprime._util.threads import Threads
 from diprime.domain.codes import BUCKETS, CELLS, MISSING, OTHER, TARGET_UNITS
-from diprime.domain.features import MAX_LISTED, Categorical, Feature, Numeric, bounds, linear_formula
+from diprime.domain.dates import Date, DatePart
+from diprime.domain.features import MAX_LISTED, Categorical, Numeric, bounds, linear_formula
 from diprime.domain.hashing import HashIndex
+from diprime.domain.integers import Integer
+from diprime.domain.kinds import Feature, coded_features
 from diprime.domain.levels import ABSENT, UNLISTED, LevelIndex
 from diprime.domain.tables import BLOCK_ROWS, Array, Column, Table, as_floats, is_kernel_ready, row_blocks
 from diprime.kernels import encoding
@@ -25,7 +28,7 @@ Codes = npt.NDArray[np.uint8]
 """Codes of records."""
 
 _Encoder = Callable[[int, int, Codes], None]
-"""Writes the codes of rows start to stop, of one column or of all."""
+"""Writes the codes of rows start to stop: of one coded feature, of those of one column, or of all."""
 
 
 class Rows(Protocol):
@@ -33,7 +36,7 @@ class Rows(Protocol):
 
     n_rows: int
     n_features: int
-    numbers: npt.NDArray[Any] | None  # the original values, if all features are numeric and the kernels can read them
+    numbers: npt.NDArray[Any] | None  # the original values, if all features are numbers and the kernels can read them
 
     def thresholds(self) -> Sequence[npt.NDArray[np.float64]]:
         """Return the thresholds of every feature, if there are ``numbers``."""
@@ -49,19 +52,20 @@ class RowReader:
     ----------
     table : Table
         The table.
-    features : sequence of Numeric or Categorical
-        The features, in order.
+    features : sequence of Numeric, Integer, Date or Categorical
+        The declared features, in order.
     encode_rows : callable or None
         Writes the codes of all columns as if every feature were numeric with a linear scale.
-    column_encoders : mapping of int to callable
-        For each column that `encode_rows` does not encode correctly, what writes its codes afterwards.
+    column_encoders : sequence of (int or slice, callable)
+        For each column that `encode_rows` does not encode correctly, where its codes are and what writes them
+        afterwards.
 
     Attributes
     ----------
     n_rows, n_features : int
-        The shape of the table.
+        The number of rows and of coded features.
     numbers : ndarray of shape (n_rows, n_features) or None
-        The original values, if they are a matrix that the kernels can read and every feature is numeric.
+        The original values, if they are a matrix that the kernels can read and every feature has thresholds of floats.
     """
 
     def __init__(
@@ -69,19 +73,20 @@ class RowReader:
         table: Table,
         features: Sequence[Feature],
         encode_rows: _Encoder | None,
-        column_encoders: Mapping[int, _Encoder],
+        column_encoders: Sequence[tuple[int | slice, _Encoder]],
+        n_features: int,
     ) -> None:
         self.n_rows = table.n_rows
-        self.n_features = len(features)
-        all_numeric = all(isinstance(feature, Numeric) for feature in features)
-        self.numbers = table.matrix if all_numeric and _is_readable_by_row(table.matrix) else None
+        self.n_features = n_features
+        all_numbers = all(isinstance(feature, (Numeric, Integer)) for feature in features)
+        self.numbers = table.matrix if all_numbers and _is_readable_by_row(table.matrix) else None
         self._features = features
         self._encode_rows = encode_rows
         self._column_encoders = column_encoders
 
     def thresholds(self) -> list[npt.NDArray[np.float64]]:
-        """Return the thresholds of every feature; all of them are numeric."""
-        return [feature.thresholds for feature in self._features if isinstance(feature, Numeric)]
+        """Return the thresholds of every feature; all of them are numbers."""
+        return [feature.thresholds for feature in self._features if isinstance(feature, (Numeric, Integer))]
 
     def read(self, start: int, stop: int, out: Codes) -> None:
         """Write the codes of the rows from ``start`` to ``stop``; ``out`` is C-ordered."""
@@ -90,8 +95,8 @@ class RowReader:
             codes = out[a - start : b - start]
             if self._encode_rows is not None:
                 self._encode_rows(a, b, codes)
-            for j, encode in self._column_encoders.items():
-                encode(a, b, codes[:, j])
+            for place, encode in self._column_encoders:
+                encode(a, b, codes[:, place])
 
 
 class RowEncoding:
@@ -99,13 +104,15 @@ class RowEncoding:
 
     Parameters
     ----------
-    features : mapping of str to Numeric or Categorical
-        The features, in order.
+    features : mapping of str to Numeric, Integer, Date or Categorical
+        The declared features, in order.
     """
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
         self._names = list(features)
         self._features = list(features.values())
+        self._n_coded = len(coded_features(features))
+        self._places = list(_places(features))
         self._low, self._cells_per_unit = np.zeros(len(features)), np.zeros(len(features))
         self._nonlinear: list[int] = []  # their low and cells per unit stay 0
         for j, feature in enumerate(self._features):
@@ -114,6 +121,7 @@ class RowEncoding:
                 self._nonlinear.append(j)
             else:
                 self._low[j], self._cells_per_unit[j] = formula
+        self._has_dates = any(isinstance(feature, Date) for feature in self._features)
         self._indices = {j: _index(f) for j, f in enumerate(self._features) if isinstance(f, Categorical)}
 
     def reader(self, table: Table) -> RowReader:
@@ -121,13 +129,15 @@ class RowEncoding:
         column = match_columns(self._names, table)
         encode_rows = self._matrix_encoder(table.matrix)
         by_column = range(len(self._features)) if encode_rows is None else self._nonlinear
-        column_encoders = {j: self._column_encoder(j, column(j)) for j in by_column}
-        return RowReader(table, self._features, encode_rows, column_encoders)
+        column_encoders = [(self._places[j], self._column_encoder(j, column(j))) for j in by_column]
+        return RowReader(table, self._features, encode_rows, column_encoders, self._n_coded)
 
     def _matrix_encoder(self, matrix: Array | None) -> _Encoder | None:
         """Return what encodes all columns of a matrix at once, or None if it is better encoded column by column."""
         if matrix is None or len(self._nonlinear) == len(self._features):
             return None
+        if self._has_dates:
+            return None  # no matrix of numbers has columns of dates
         if is_kernel_ready(matrix) and not matrix.flags.c_contiguous:
             return None  # its columns can be read in place, its rows cannot
         return lambda start, stop, out: encoding.encode_rows(
@@ -136,9 +146,12 @@ class RowEncoding:
 
     def _column_encoder(self, j: int, column: Column) -> _Encoder:
         feature = self._features[j]
+        where = f"Feature {self._names[j]!r}"
         if isinstance(feature, Categorical):
-            return _level_encoder(self._indices[j], column, f"Feature {self._names[j]!r}")
-        column.check_numeric(f"Feature {self._names[j]!r}")
+            return _level_encoder(self._indices[j], column, where)
+        if isinstance(feature, Date):
+            return _date_encoder(list(feature.coded("").values()), column, where)
+        column.check_numeric(where)
         formula = linear_formula(feature)
         if formula is not None:
             low, cells_per_unit = formula
@@ -187,6 +200,27 @@ def _level_encoder(index: LevelIndex | HashIndex, column: Column, where: str) ->
         out[:] = codes
 
     return encode
+
+
+def _date_encoder(coded: Sequence[Date | DatePart], column: Column, where: str) -> _Encoder:
+    column.check_dates(where)
+    read = column.moment_reader()
+
+    def encode(start: int, stop: int, out: Codes) -> None:
+        moments = read(start, stop)
+        for i, feature in enumerate(coded):
+            out[:, i] = feature.codes(moments)
+
+    return encode
+
+
+def _places(features: Mapping[str, Feature]) -> Iterable[int | slice]:
+    """Yield where the codes of each declared feature are: at an index, or for dates in a slice."""
+    begin = 0
+    for feature in features.values():
+        n = len(feature.coded("")) if isinstance(feature, Date) else 1
+        yield slice(begin, begin + n) if isinstance(feature, Date) else begin
+        begin += n
 
 
 def _list_columns(names: Sequence[str]) -> str:

@@ -179,10 +179,6 @@ class Categorical:
         return min(len(self.levels), BUCKETS)
 
 
-Feature = Numeric | Categorical
-"""A feature or the target."""
-
-
 def bounds(feature: Numeric) -> tuple[float, float]:
     """Return the range of a feature that has one; every feature without edges does."""
     assert feature.low is not None
@@ -195,9 +191,9 @@ def is_linear(feature: Numeric) -> bool:
     return feature.edges is None and feature.scale == "linear"
 
 
-def linear_formula(feature: Feature) -> tuple[float, float] | None:
+def linear_formula(feature: object) -> tuple[float, float] | None:
     """Return the lower bound and the cells per unit of a feature with a linear scale; None for any other feature."""
-    if isinstance(feature, Categorical) or not is_linear(feature):
+    if not isinstance(feature, Numeric) or not is_linear(feature):
         return None
     low, high = bounds(feature)
     return low, cells_per_unit(low, high)

@@ -7,7 +7,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from diprime.domain.features import Categorical, Feature, Numeric, int_if_whole, short
+from diprime.domain.dates import Date
+from diprime.domain.features import Categorical, Numeric, int_if_whole, short
+from diprime.domain.integers import Integer
+from diprime.domain.kinds import Feature, Target
 from diprime.domain.origin import Origin
 
 if sys.version_info >= (3, 11):
@@ -19,8 +22,12 @@ ORIGIN_KEYS = ("origin", "reviewed_by", "ledger")
 """The keys of a file that say where the domain comes from."""
 
 _MAX_LINE_LENGTH = 100  # of a list in TOML
+_KINDS: Mapping[str, type[Feature]] = {
+    "numeric": Numeric, "integer": Integer, "date": Date, "categorical": Categorical
+}  # fmt: skip
+_KEYS = {"numeric": ("low", "high", "scale", "edges"), "integer": ("low", "high"), "date": ("low", "high", "parts")}
 
-Facts = tuple[Mapping[str, Feature], Feature, str | None, Origin]
+Facts = tuple[Mapping[str, Feature], Target, str | None, Origin]
 """The contents of a domain: its features, its target, the name of the target or None, and its origin."""
 
 
@@ -104,7 +111,10 @@ def read_dict(content: Any) -> Facts:
         if not isinstance(target_name, str):
             raise ValueError(f"target.name is {short(target_name)}; it should be the name of a column.")
         target = {key: value for key, value in target.items() if key != "name"}
-    return features, _feature_from_dict(target, "target"), target_name, Origin.from_dict(content)
+    read_target = _feature_from_dict(target, "target")
+    if not isinstance(read_target, Target):
+        raise ValueError("target.kind is not 'numeric' or 'categorical'; use 'numeric' for whole numbers too.")
+    return features, read_target, target_name, Origin.from_dict(content)
 
 
 def _feature_to_dict(feature: Feature, where: str) -> dict[str, Any]:
@@ -120,6 +130,17 @@ def _feature_to_dict(feature: Feature, where: str) -> dict[str, Any]:
         if feature.buckets is not None:
             return {"kind": "categorical", "buckets": feature.buckets}
         return {"kind": "categorical"} | ({} if feature.is_open else {"levels": list(feature.levels)})
+    if isinstance(feature, Integer):
+        return {"kind": "integer", "low": feature.low, "high": feature.high}
+    return _date_to_dict(feature) if isinstance(feature, Date) else _numeric_to_dict(feature)
+
+
+def _date_to_dict(feature: Date) -> dict[str, Any]:
+    ends = {"low": str(feature.low), "high": str(feature.high)} if feature.has_range else {}
+    return {"kind": "date", **ends, **({"parts": list(feature.parts)} if feature.parts else {})}
+
+
+def _numeric_to_dict(feature: Numeric) -> dict[str, Any]:
     content: dict[str, Any] = {"kind": "numeric"}
     for name in ("low", "high"):
         if getattr(feature, name) is not None:
@@ -189,13 +210,15 @@ def _feature_from_dict(content: Any, where: str) -> Feature:
         for i, level in enumerate(levels):
             if type(level) not in (str, int, float, bool):
                 raise ValueError(f"{where}.levels[{i}] is {short(level)}; use strings, numbers, true or false.")
-    elif kind == "numeric":
-        _check_keys(content, where, {"kind", "low", "high", "scale", "edges"}, {"kind"})
+    elif isinstance(kind, str) and kind in _KEYS:
+        needed = {"kind", "low", "high"} if kind == "integer" else {"kind"}
+        _check_keys(content, where, {"kind", *_KEYS[kind]}, needed)
     else:
-        _check_keys(content, where, {"kind", "low", "high", "scale", "edges", "levels", "buckets"}, {"kind"})
-        raise ValueError(f"{where}.kind is {short(kind)}; use 'numeric' or 'categorical'.")
+        every = {"kind", "levels", "buckets", *(key for keys in _KEYS.values() for key in keys)}
+        _check_keys(content, where, every, {"kind"})
+        raise ValueError(f"{where}.kind is {short(kind)}; use 'numeric', 'integer', 'date' or 'categorical'.")
     arguments = {key: value for key, value in content.items() if key != "kind"}
     try:
-        return Categorical(**arguments) if kind == "categorical" else Numeric(**arguments)
+        return _KINDS[kind](**arguments)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: {error}") from None

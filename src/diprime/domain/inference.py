@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-from diprime.domain.features import Categorical, Feature, Numeric, short
+from diprime.domain import moments
+from diprime.domain.dates import PARTS, Date, DatePart, PartName
+from diprime.domain.features import Categorical, Numeric, bounds, short
+from diprime.domain.integers import Integer
+from diprime.domain.kinds import Feature, Target
+from diprime.domain.levels import EXACT
 from diprime.domain.tables import Array, Column, is_missing, python_value, read_table, read_target, row_blocks
 from diprime.domain.target_layout import Task
 
@@ -17,7 +23,7 @@ _MAX_BOUND = 8e307  # the difference of two bounds of this magnitude is finite
 _MIN_WIDTH = 1e-300  # a narrower range is widened
 
 
-def infer(X: Any, y: Any, task: Task) -> tuple[dict[str, Feature], Feature]:
+def infer(X: Any, y: Any, task: Task) -> tuple[dict[str, Feature], Target]:
     """Return the features and the target of `Domain.infer`."""
     if task not in ("classification", "regression"):
         raise ValueError(f"task = {short(task)} is unknown; use 'classification' or 'regression'.")
@@ -40,6 +46,10 @@ def _infer_feature(column: Column) -> Feature:
         return Categorical([False, True])
     if column.declared and column.labels is not None:
         return Categorical(column.labels or [""])
+    if column.kind == "date" or (column.kind == "object" and _holds_dates(column)):
+        return _date_covering(column)
+    if column.kind == "number" and "int" in column.dtype.lower():
+        return _integer_covering(column)
     if column.kind == "number" or (column.kind == "object" and _holds_numbers(column)):
         return _numeric_covering(_finite_only(column.floats(a, b)) for a, b in row_blocks(0, column.n_rows))
     return Categorical(_distinct(column) or [""])
@@ -75,6 +85,62 @@ def _holds_numbers(column: Column) -> bool:
             if isinstance(v, bool) or not (isinstance(v, numbers) or is_missing(v)):
                 return False
     return True
+
+
+def _holds_dates(column: Column) -> bool:
+    """Return whether a column of objects holds only dates and missing values, and at least one date."""
+    found = False
+    for a, b in row_blocks(0, column.n_rows):
+        for v in column.values(a, b):
+            if not is_missing(v):
+                found = True
+                if not isinstance(v, (date, np.datetime64)):
+                    return False
+    return found
+
+
+class SeenDates:
+    """The range of dates that were seen, and the parts in which they differ.
+
+    Attributes
+    ----------
+    first, last : int or None
+        The first and the last moment; None before any was seen.
+    """
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+        self.last: int | None = None
+        self._codes: dict[PartName, set[int]] = {part: set() for part in PARTS}
+
+    def update(self, seen: moments.Moments) -> None:
+        """Add moments; missing ones are left out."""
+        present = seen[seen != moments.NEVER]
+        if len(present):
+            first, last = int(present.min()), int(present.max())
+            self.first = first if self.first is None else min(self.first, first)
+            self.last = last if self.last is None else max(self.last, last)
+            for part, codes in self._codes.items():
+                codes.update(DatePart(part).codes(present).tolist())
+
+    @property
+    def parts(self) -> list[PartName]:
+        """The parts in which the dates differ."""
+        return [part for part, codes in self._codes.items() if len(codes) > 1]
+
+
+def _date_covering(column: Column) -> Date:
+    """Return a feature over the days of a column, with the parts in which its values differ."""
+    seen, read = SeenDates(), column.moment_reader()
+    for a, b in row_blocks(0, column.n_rows):
+        seen.update(read(a, b))
+    return Date.covering(seen.first or 0, seen.last or 0, seen.parts)
+
+
+def _integer_covering(column: Column) -> Integer | Numeric:
+    covering = _numeric_covering(_finite_only(column.floats(a, b)) for a, b in row_blocks(0, column.n_rows))
+    low, high = (math.floor(bound) for bound in bounds(covering))
+    return Integer(low, max(high, low + 1)) if max(abs(low), abs(high)) < EXACT else covering
 
 
 def _finite_only(values: Array) -> Array:

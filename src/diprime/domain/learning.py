@@ -14,10 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from diprime.domain import moments
 from diprime.domain.codes import BUCKETS
+from diprime.domain.dates import Date, PartName
 from diprime.domain.encoding import match_columns
-from diprime.domain.features import Categorical, Feature, Numeric
+from diprime.domain.features import Categorical, Numeric
 from diprime.domain.hashing import plain_value
+from diprime.domain.integers import Integer
+from diprime.domain.kinds import Feature, Target
 from diprime.domain.ranges import Intervals, parts, per_doubling, scales
 from diprime.domain.tables import Column, Table, read_table, read_target, row_blocks
 from diprime.domain.target_layout import Task
@@ -47,6 +51,8 @@ LEARNT_FROM_RECORDS = (
 _MAX_UNIT = 1 << 16
 _UNITS_PER_EPSILON = 1 << 12  # so that tables of weights are not too long
 _MAX_EPSILON = 1 << 12  # above it, penalties do not shrink further: they still decide between intervals of equal costs
+
+_MAX_MOMENT = float(1 << 62)
 
 TARGET = None
 """Stands for the target among the names of columns."""
@@ -96,7 +102,7 @@ class LearningPlan:
         return sum((charge.loss for charge in self.charges), PrivacyLoss())
 
     @classmethod
-    def make(cls, features: Mapping[str, Feature], target: Feature, epsilon: Epsilon, delta: Fraction) -> LearningPlan:
+    def make(cls, features: Mapping[str, Feature], target: Target, epsilon: Epsilon, delta: Fraction) -> LearningPlan:
         """Plan the releases for what is open, before any row is read."""
         n_ranges = sum(isinstance(feature, Numeric) and feature.is_open for feature in features.values())
         n_levels = len(_open_levels(features, target)) if delta else 0
@@ -164,7 +170,7 @@ def cost_unit(epsilon: Epsilon) -> int:
     return max(1, math.floor(min(epsilon * _UNITS_PER_EPSILON, Fraction(_MAX_UNIT))))
 
 
-def is_open(features: Mapping[str, Feature], target: Feature) -> bool:
+def is_open(features: Mapping[str, Feature], target: Target) -> bool:
     """Return whether anything is left to learn."""
     return target.is_open or any(feature.is_open for feature in features.values())
 
@@ -181,7 +187,7 @@ def open_features(X: Any, known: Mapping[str, Feature]) -> dict[str, Feature]:
     return {name: known.get(name) or _open_feature(table.column(j)) for j, name in enumerate(names)}
 
 
-def open_target(y: Any, task: Task | None) -> Feature:
+def open_target(y: Any, task: Task | None) -> Target:
     """Return an open target of a task, or of the kind of its dtype."""
     column = read_target(y)
     if task not in (None, "classification", "regression"):
@@ -198,17 +204,17 @@ def _open_feature(column: Column) -> Feature:
     """Return an open feature by the dtype of a column, which is public; its values are not looked at."""
     if column.boolean:
         return Categorical([False, True])
-    return Numeric() if column.kind == "number" else Categorical()
+    return Numeric() if column.kind in ("number", "date") else Categorical()
 
 
 def learn(
     features: Mapping[str, Feature],
-    target: Feature,
+    target: Target,
     batches: Batches,
     plan: LearningPlan,
     source: RandomSource,
     budgets: Sequence[Spendable] = (),
-) -> tuple[dict[str, Feature], Feature, Ledger]:
+) -> tuple[dict[str, Feature], Target, Ledger]:
     """Learn what is open in features and a target, and return them with the ledger of what that cost."""
     ledger = Ledger(plan.epsilon, delta=plan.delta)
     if source.seeded:
@@ -220,13 +226,10 @@ def learn(
     of_columns = _Columns(list(features), batches)
     bounds = _learn_ranges(learnt, of_columns, plan, payments, source)
     levels = _learn_levels(learnt, of_columns, plan, payments, source)
-    for name, (low, high) in bounds.items():
-        open_feature = learnt[name]
-        assert isinstance(open_feature, Numeric)
-        learnt[name] = replace(open_feature, low=low, high=high)
-    for name, values in levels.items():
-        learnt[name] = Categorical(values)
+    learnt |= bounds
+    learnt |= {name: Categorical(values) for name, values in levels.items()}
     new_target = learnt.pop(TARGET)
+    assert isinstance(new_target, Target)
     # Without a delta, and where no value is frequent, a public hash function makes codes of values.
     closed = {
         str(name): Categorical(buckets=BUCKETS) if feature.is_open else feature for name, feature in learnt.items()
@@ -274,14 +277,14 @@ def _learn_ranges(
     plan: LearningPlan,
     payments: _Payments,
     source: RandomSource,
-) -> dict[str | None, tuple[float, float]]:
+) -> dict[str | None, Feature]:
     names = [name for name, feature in features.items() if isinstance(feature, Numeric) and feature.is_open]
     if not names:
         return {}
     groups = {group: [name for name in names if (name is TARGET) is (group == "target")] for group in plan.ranges}
     assert plan.count is not None
     first = scales(1.0)
-    n_rows, whole, tallies = _tally_first(columns, names, first)
+    n_rows, dtypes, tallies = _tally_first(columns, names, first)
     n_records = int(discrete_laplace(np.array([[n_rows]]), payments.pay(plan.count), 1, source.streams(1))[0, 0])
     chosen: dict[str | None, tuple[float, float]] = {}
     for group, members in groups.items():
@@ -293,29 +296,29 @@ def _learn_ranges(
     for group, members in groups.items():
         charge = plan.ranges[group][1]
         chosen |= _choose({name: (families[name], tallies[name]) for name in members}, payments.pay(charge), source)
-    return {name: _whole(*bounds) if name in whole else bounds for name, bounds in chosen.items()}
+    return {name: _with_range(features[name], dtypes[name], *bounds) for name, bounds in chosen.items()}
 
 
 def _tally_first(
     columns: _Columns, names: list[str | None], family: Intervals
-) -> tuple[int, set[str | None], dict[str | None, Any]]:
-    """Return the number of rows, the columns whose dtype is of whole numbers, and the counts of the first step."""
-    n_rows, whole = 0, set(names)
+) -> tuple[int, dict[str | None, set[str]], dict[str | None, Any]]:
+    """Return the number of rows, the kinds of the columns' dtypes, and the counts of the first step."""
+    n_rows, dtypes = 0, {name: set[str]() for name in names}
     tallies: dict[str | None, Any] = dict.fromkeys(names, 0)
     for table, column in columns:
         n_rows += table.n_rows
         for name in names:
             part = _numeric(column(name), name)
-            whole -= set() if part.dtype.lower().startswith(("int", "uint")) else {name}
+            dtypes[name].add(_dtype_kind(part))
             tallies[name] = tallies[name] + family.tally(part)
-    return n_rows, whole, {name: _counts(tally, family) for name, tally in tallies.items()}
+    return n_rows, dtypes, {name: _counts(tally, family) for name, tally in tallies.items()}
 
 
 def _tally(columns: _Columns, families: Mapping[str | None, Intervals]) -> dict[str | None, Any]:
     tallies: dict[str | None, Any] = dict.fromkeys(families, 0)
     for _, column in columns:
         for name, family in families.items():
-            tallies[name] = tallies[name] + family.tally(column(name))
+            tallies[name] = tallies[name] + family.tally(_numeric(column(name), name))
     return {name: _counts(tally, families[name]) for name, tally in tallies.items()}
 
 
@@ -325,8 +328,39 @@ def _counts(tally: Any, family: Intervals) -> Any:
 
 
 def _numeric(column: Column, name: str | None) -> Column:
+    """Return a column of numbers as it is, and dates as the numbers of their moments."""
+    if column.kind == "date":
+        read = column.moment_reader()
+        return replace(column, block=lambda a, b: _moments_as_floats(read(a, b)))
     column.check_numeric("y" if name is TARGET else f"Feature {name!r}")
     return column
+
+
+def _moments_as_floats(of: moments.Moments) -> Any:
+    return np.where(of == moments.NEVER, np.nan, of.astype(np.float64))
+
+
+def _dtype_kind(column: Column) -> str:
+    """Return what the dtype of a column, which is public, says about its values."""
+    dtype = column.dtype.lower()
+    if column.kind == "date":
+        return "date" if dtype.startswith("date") and not dtype.startswith("datetime") else "time"
+    return "whole" if dtype.startswith(("int", "uint")) else "number"
+
+
+def _with_range(feature: Feature, dtypes: set[str], low: float, high: float) -> Feature:
+    """Close an open feature: dates become `Date` with their parts, whole numbers become `Integer`."""
+    assert isinstance(feature, Numeric)
+    if dtypes and dtypes <= {"date", "time"}:
+        parts: tuple[PartName, ...] = ("weekday", "month", "hour") if "time" in dtypes else ("weekday", "month")
+        return Date.covering(_clamped(low), _clamped(high), parts)
+    if dtypes == {"whole"} and feature.scale == "linear":
+        return Integer(math.floor(low), math.ceil(high))
+    return replace(feature, low=low, high=high)
+
+
+def _clamped(moment: float) -> int:
+    return int(min(max(moment, -_MAX_MOMENT), _MAX_MOMENT))
 
 
 def _choose(
@@ -346,16 +380,12 @@ def _choose(
     return chosen
 
 
-def _whole(low: float, high: float) -> tuple[float, float]:
-    return float(math.floor(low)), float(math.ceil(high))
-
-
-def _open_levels(features: Mapping[str, Feature], target: Feature) -> list[str | None]:
+def _open_levels(features: Mapping[str, Feature], target: Target) -> list[str | None]:
     every = _with_target(features, target)
     return [name for name, feature in every.items() if isinstance(feature, Categorical) and feature.is_open]
 
 
-def _with_target(features: Mapping[str, Feature], target: Feature) -> dict[str | None, Feature]:
+def _with_target(features: Mapping[str, Feature], target: Target) -> dict[str | None, Feature]:
     every: dict[str | None, Feature] = {}
     every.update(features)
     every[TARGET] = target

@@ -57,6 +57,10 @@ class LevelIndex:
 
         Float columns pass, because a text column without any value is often read as floats, all of them NaN.
         """
+        if column.kind == "date":
+            raise TypeError(
+                f"{where} has dtype {column.dtype}, but is categorical in the domain; declare it Date there."
+            )
         of_text = all(isinstance(level, str) for level in self._levels)
         of_numbers = all(isinstance(level, numbers.Number) for level in self._levels)
         if (of_text and column.kind == "number" and not column.dtype.lower().startswith("float")) or (

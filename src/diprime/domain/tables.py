@@ -17,6 +17,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
+from diprime.domain import moments
+
 BLOCK_ROWS = 16_384
 """The largest number of rows that are read, and if necessary copied, at a time."""
 
@@ -34,10 +36,11 @@ class Column:
     ----------
     n_rows : int
         The number of rows.
-    kind : {"number", "text", "object", "labels"}
+    kind : {"number", "text", "object", "labels", "date"}
         What the column holds, according to its dtype.
     block : callable
-        Return rows ``start`` to ``stop`` as an array: numbers, objects, or indices into `labels`, -1 for missing.
+        Return rows ``start`` to ``stop`` as an array: numbers, objects, moments, or indices into `labels`, -1 for
+        missing.
     values : callable
         Return rows ``start`` to ``stop`` as Python values.
     dtype : str
@@ -51,7 +54,7 @@ class Column:
     """
 
     n_rows: int
-    kind: Literal["number", "text", "object", "labels"]
+    kind: Literal["number", "text", "object", "labels", "date"]
     block: Callable[[int, int], Array]
     values: Callable[[int, int], Sequence[Any]]
     dtype: str
@@ -69,7 +72,30 @@ class Column:
         if self.kind not in ("number", "object"):
             raise TypeError(
                 f"{where} has dtype {self.dtype}, where numbers are expected; convert it to numbers, or declare it "
-                "Categorical in the domain."
+                f"{'Date' if self.kind == 'date' else 'Categorical'} in the domain."
+            )
+
+    def moment_reader(self) -> Callable[[int, int], moments.Moments]:
+        """Return a function that reads rows ``start`` to ``stop`` as moments, `NEVER` where missing or unreadable."""
+        if self.kind == "date":
+            return self.block
+        if self.labels is not None:
+            of_label = np.append(moments.of_values(self.labels), moments.NEVER)
+            return lambda start, stop: of_label[self.block(start, stop)]  # -1, for a missing value, is the last entry
+        if self.kind == "number":
+            return lambda start, stop: np.full(stop - start, moments.NEVER)
+        return lambda start, stop: moments.of_values(self.values(start, stop))
+
+    def check_dates(self, where: str) -> None:
+        """Raise an error if the dtype cannot hold dates.
+
+        Columns of floats pass, because a column of text or objects without any value is often read as floats, all of
+        them NaN.
+        """
+        if self.kind == "number" and not self.dtype.lower().startswith("float"):
+            raise TypeError(
+                f"{where} has dtype {self.dtype}, where dates are expected; convert it to dates, or declare it Numeric "
+                "in the domain."
             )
 
 
@@ -159,8 +185,11 @@ def read_table(X: Any) -> Table:
 
 
 def read_target(y: Any) -> Column:
-    """Read the targets, which are one column."""
-    return read_column(y, "y")
+    """Read the targets, which are one column of classes or numbers."""
+    column = read_column(y, "y")
+    if column.kind == "date":
+        raise TypeError(f"y has dtype {column.dtype}; convert dates to numbers first, such as days since a date.")
+    return column
 
 
 def read_column(values: Any, where: str) -> Column:
@@ -248,14 +277,22 @@ def _unwrap_single(value: Any) -> Any:
     return value[0] if shape == (1,) else value
 
 
-def _refuse_times(where: str, dtype: object) -> NoReturn:
-    raise TypeError(f"{where} has dtype {dtype}; convert dates and times to numbers first, such as days since a date.")
+def _refuse_durations(where: str, dtype: object) -> NoReturn:
+    raise TypeError(f"{where} has dtype {dtype}; convert durations and times of the day to numbers first, as in hours.")
 
 
 def _array_column(array: Array, where: str) -> Column:
     kind = array.dtype.kind
-    if kind in "mM":
-        _refuse_times(where, array.dtype)
+    if kind == "m":
+        _refuse_durations(where, array.dtype)
+    if kind == "M":
+        return Column(
+            len(array),
+            "date",
+            lambda start, stop: moments.of_array(array[start:stop]),
+            lambda start, stop: array[start:stop].tolist(),
+            str(array.dtype),
+        )
     if kind == "c":
         raise ValueError(f"Complex data not supported: {where} has dtype {array.dtype}; give its parts as two columns.")
     kinds: dict[str, Literal["number", "text", "object"]] = {"O": "object", "U": "text", "S": "text", "T": "text"}
@@ -276,8 +313,6 @@ def _series_column(series: nw.Series[Any], where: str) -> Column:
     if series.implementation.is_pandas() and isinstance(native.dtype, np.dtype):
         return _array_column(native.to_numpy(), where)  # narwhals would guess the dtype of objects from their values
     dtype = series.dtype
-    if dtype.is_temporal():
-        _refuse_times(where, dtype)
     name = str(dtype).partition("(")[0]  # without the categories
     values = _value_reader(series)
     if dtype in (nw.Categorical, nw.Enum):
@@ -289,12 +324,19 @@ def _series_column(series: nw.Series[Any], where: str) -> Column:
         return Column(len(series), "text", lambda start, stop: _object_array(values(start, stop)), values, name)
     if dtype == nw.Object or _has_null_dtype(native):
         return Column(len(series), "object", lambda start, stop: _object_array(values(start, stop)), values, name)
+    if dtype in (nw.Date, nw.Datetime):
+        return Column(len(series), "date", _date_reader(series, values), values, name)
+    if dtype.is_temporal():
+        _refuse_durations(where, dtype)
     if not (dtype.is_numeric() or dtype == nw.Boolean):
         raise TypeError(f"{where} has dtype {dtype}, which is neither numbers nor text; convert it first.")
     floats = _floats_in_place(series, native)
-    if floats is not None:
-        return _array_column(floats, where)
-    return Column(len(series), "number", _number_reader(series), values, name, boolean=dtype == nw.Boolean)
+    return _number_column(series, values) if floats is None else _array_column(floats, where)
+
+
+def _number_column(series: nw.Series[Any], values: Callable[[int, int], Sequence[Any]]) -> Column:
+    is_boolean = series.dtype == nw.Boolean
+    return Column(len(series), "number", _number_reader(series), values, str(series.dtype), boolean=is_boolean)
 
 
 def _value_reader(series: nw.Series[Any]) -> Callable[[int, int], Sequence[Any]]:
@@ -313,6 +355,24 @@ def _value_reader(series: nw.Series[Any]) -> Callable[[int, int], Sequence[Any]]
             return [value(at) for at in range(start, stop)]
 
     return values
+
+
+def _date_reader(
+    series: nw.Series[Any], values: Callable[[int, int], Sequence[Any]]
+) -> Callable[[int, int], moments.Moments]:
+    """Return a function that reads rows as moments: as the wall clock shows them, whatever the time zone."""
+
+    def block(start: int, stop: int) -> moments.Moments:
+        try:
+            part = series[start:stop]
+            if isinstance(part.dtype, nw.Datetime) and part.dtype.time_zone is not None:
+                part = part.dt.replace_time_zone(None)
+            array = part.to_numpy()
+        except Exception:  # noqa: BLE001 -- an error about a date that is too far away would reveal it
+            return moments.of_values(values(start, stop))
+        return moments.of_array(array) if array.dtype.kind == "M" else moments.of_values(array.tolist())
+
+    return block
 
 
 def _has_null_dtype(native: Any) -> bool:

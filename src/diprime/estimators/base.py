@@ -208,10 +208,11 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _name_columns(self, X: Any, domain: Domain, *, reset: bool) -> None:
         """Let scikit-learn set or check ``n_features_in_`` and ``feature_names_in_``, in the order of the domain."""
-        columns: Any = np.empty((0, domain.n_features))
+        columns: Any = np.empty((0, len(domain.columns)))
         frame = nw.from_native(X, eager_only=True, pass_through=True)
         if isinstance(frame, nw.DataFrame):  # its names are enough, so no rows are passed
-            names = domain.names if set(frame.columns) == set(domain.names) else []  # pandas may have names of numbers
+            are_known = set(frame.columns) == set(domain.columns)  # pandas may have names that are numbers
+            names = domain.columns if are_known else []
             columns = (frame.head(0).select(*names) if names else frame.head(0)).to_native()
         validate_data(self, columns, reset=reset, skip_check_array=True)
 
@@ -362,10 +363,10 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _reader(self, X: Any) -> RowReader:
         check_is_fitted(self)
         domain = self.domain_
-        if isinstance(X, np.ndarray) and X.ndim == N_DIMENSIONS and X.shape[1] != domain.n_features:
+        n_columns = len(domain.columns)
+        if isinstance(X, np.ndarray) and X.ndim == N_DIMENSIONS and X.shape[1] != n_columns:
             raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {domain.n_features} features "
-                "as input."
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {n_columns} features as input."
             )
         rows = domain.reader(X)
         self._name_columns(X, domain, reset=False)

@@ -202,12 +202,12 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
     forest_ : AdditiveForest
         The released trees, one for each round.
     feature_importances_ : ndarray of shape (n_features,)
-        The importance of each feature of the domain: how much its functions spread the scores. It is computed from the
-        released model only.
+        The importance of each coded feature, in the order of ``domain_.names``: how much its functions spread the
+        scores. It is computed from the released model only.
     n_features_in_ : int
-        The number of features.
+        The number of columns, each of which is a feature of the domain.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        The names of the features in the order of the domain, which may differ from that of the data frame. Defined
+        The names of the columns in the order of the domain, which may differ from that of the data frame. Defined
         only if the fit saw a data frame.
 
     Examples
@@ -331,12 +331,12 @@ class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
     forest_ : AdditiveForest
         The released trees, one for each round.
     feature_importances_ : ndarray of shape (n_features,)
-        The importance of each feature of the domain: how much its functions spread the scores. It is computed from the
-        released model only.
+        The importance of each coded feature, in the order of ``domain_.names``: how much its functions spread the
+        scores. It is computed from the released model only.
     n_features_in_ : int
-        The number of features.
+        The number of columns, each of which is a feature of the domain.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        The names of the features in the order of the domain, which may differ from that of the data frame. Defined
+        The names of the columns in the order of the domain, which may differ from that of the data frame. Defined
         only if the fit saw a data frame.
 
     Examples

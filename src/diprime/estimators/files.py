@@ -64,7 +64,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     except (ValueError, TypeError, OverflowError) as error:
         raise ModelFileError(f"{path} is not a sound model: its parameters cannot be read: {error}") from None
     model._set_fitted(content.domain, content.ledger, content.forest)
-    model.n_features_in_ = content.domain.n_features
+    model.n_features_in_ = len(content.domain.columns)
     if content.columns_named:
-        model.feature_names_in_ = np.array(content.domain.names, dtype=object)
+        model.feature_names_in_ = np.array(content.domain.columns, dtype=object)
     return model

@@ -195,12 +195,12 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
     forest_ : Forest
         The released trees.
     feature_importances_ : ndarray of shape (n_features,)
-        The importance of each feature of the domain: how much its splits spread the predictions. It is computed from
-        the released trees only.
+        The importance of each coded feature, in the order of ``domain_.names``: how much its splits spread the
+        predictions. It is computed from the released trees only.
     n_features_in_ : int
-        The number of features.
+        The number of columns, each of which is a feature of the domain.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        The names of the features in the order of the domain, which may differ from that of the data frame. Defined
+        The names of the columns in the order of the domain, which may differ from that of the data frame. Defined
         only if the fit saw a data frame.
 
     Examples
@@ -309,12 +309,12 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
     forest_ : Forest
         The released trees.
     feature_importances_ : ndarray of shape (n_features,)
-        The importance of each feature of the domain: how much its splits spread the predictions. It is computed from
-        the released trees only.
+        The importance of each coded feature, in the order of ``domain_.names``: how much its splits spread the
+        predictions. It is computed from the released trees only.
     n_features_in_ : int
-        The number of features.
+        The number of columns, each of which is a feature of the domain.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        The names of the features in the order of the domain, which may differ from that of the data frame. Defined
+        The names of the columns in the order of the domain, which may differ from that of the data frame. Defined
         only if the fit saw a data frame.
 
     Examples

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
+from diprime.domain import MISSING, OTHER, Categorical, Date, Domain, Integer, Numeric
+from diprime.domain.dates import DatePart
+from diprime.domain.kinds import Ordered
+from diprime.domain.moments import DAY
 from diprime.model.additive import AdditiveForest
 from diprime.model.effects import deviation
 from diprime.model.explanation import targets_of
+from diprime.model.feature_words import code_name, interval_names, moment_text, shortened
 from diprime.model.terms import Term
-from diprime.model.tree_view import code_name, shortened, threshold_texts
 from diprime.model.trees import Codes, Floats
 
 ASIDE = 0.06
 """The width of the cells aside of a numeric axis, for missing values, as a share of its length."""
 
+N_INTERVALS_OF_DATES = 4
+"""How many intervals the ticks of an axis of dates make."""
+
 _Integers = npt.NDArray[np.int64]
+_HALF = 0.5  # a whole number is drawn in the middle of its cell
 _LARGEST = math.ldexp(1.0, 1000)  # so that drawings can go a little further
 
 
@@ -38,7 +44,11 @@ class Axis:
     n_regular : int
         The number of intervals or levels; after them come the groups of values aside.
     edges : array of shape (n_regular + 1,) or None
-        The ends of the intervals. None if the feature is categorical.
+        The ends of the intervals: numbers, days since 1970 for dates, and halves beside whole numbers and the parts of
+        dates. None if the feature is categorical.
+    ticks : list of (float, str)
+        Places on the axis and their names; the first and the last are the ends of the range. Empty if the feature is
+        categorical. More than these two are all that should be drawn.
     is_logarithmic : bool
         Whether the range of the feature is best drawn on a logarithmic scale.
     weights : array of shape (n_groups,)
@@ -51,6 +61,7 @@ class Axis:
     labels: list[str]
     n_regular: int
     edges: Floats | None
+    ticks: list[tuple[float, str]]
     is_logarithmic: bool
     weights: Floats
     codes: _Integers
@@ -116,26 +127,51 @@ def largest_effects(forest: AdditiveForest, n_features: int) -> list[tuple[int, 
 
 
 def _axis(domain: Domain, j: int, segments: Codes, code_weights: Floats) -> Axis:
-    name, feature = domain.names[j], domain.features[domain.names[j]]
+    name, feature = domain.names[j], domain.coded[domain.names[j]]
     weights = np.maximum(code_weights, 0.0)
     if isinstance(feature, Categorical):
         codes = np.array([*range(feature.n_codes), OTHER, MISSING])
         labels = [code_name(feature.levels, code) for code in codes.tolist()]
-        return Axis(shortened(name), labels, feature.n_codes, None, False, weights[codes], codes)
+        return Axis(shortened(name), labels, feature.n_codes, None, [], False, weights[codes], codes)
     firsts = np.flatnonzero(np.diff(segments[: feature.n_cells].astype(int), prepend=-1))
     codes = np.append(firsts, MISSING)
-    low, high = _drawn_range(feature)
-    edges = np.array([low, *feature.thresholds[firsts[1:] - 1].tolist(), high])
+    edges = _drawn_edges(feature)[[*firsts, feature.n_cells]]
     of_intervals = np.add.reduceat(weights[: feature.n_cells], firsts)
     return Axis(
         shortened(name),
-        [*_interval_labels(feature, firsts.tolist()), "missing"],
+        [*interval_names(feature, firsts.tolist()), "missing"],
         len(firsts),
         np.maximum.accumulate(edges),
-        feature.scale == "log" and low > 0,
+        _ticks(feature),
+        isinstance(feature, Numeric) and feature.scale == "log" and edges[0] > 0,
         np.append(of_intervals, weights[MISSING]),
         codes,
     )
+
+
+def _drawn_edges(feature: Ordered) -> Floats:
+    """Return where the cells of a feature begin, and where the last one ends."""
+    if isinstance(feature, DatePart):
+        return np.arange(feature.n_cells + 1.0) - _HALF
+    if isinstance(feature, Integer):
+        return np.array([feature.low, *feature.first_values, feature.high + 1], dtype=np.float64) - _HALF
+    if isinstance(feature, Date):
+        ends = (feature.first_moment, *feature.thresholds.tolist(), feature.last_moment)
+        return np.array([end / DAY for end in ends])
+    low, high = _drawn_range(feature)
+    return np.array([low, *feature.thresholds.tolist(), high])
+
+
+def _ticks(feature: Ordered) -> list[tuple[float, str]]:
+    if isinstance(feature, DatePart):
+        return [(float(i), label) for i, label in enumerate(feature.labels)]
+    if isinstance(feature, Date):
+        first, last = feature.first_moment, feature.last_moment
+        moments = [first + (last - first) * i // N_INTERVALS_OF_DATES for i in range(N_INTERVALS_OF_DATES + 1)]
+        return [(moment / DAY, moment_text(moment, feature.unit)) for moment in moments]
+    if isinstance(feature, Integer):
+        return [(float(feature.low), str(feature.low)), (float(feature.high), str(feature.high))]
+    return [(end, f"{end:.4g}") for end in _drawn_range(feature)]
 
 
 def _drawn_range(feature: Numeric) -> tuple[float, float]:
@@ -145,12 +181,3 @@ def _drawn_range(feature: Numeric) -> tuple[float, float]:
     low = feature.low if feature.low is not None and feature.low < first else first - margin
     high = feature.high if feature.high is not None and feature.high > last else last + margin
     return max(low, -_LARGEST), min(high, _LARGEST)
-
-
-def _interval_labels(feature: Numeric, firsts: list[int]) -> list[str]:
-    """Return the names of intervals of cells, given the first cell of each."""
-    limits = [threshold_texts(feature)[first - 1] for first in firsts[1:]]
-    if not limits:
-        return ["all"]
-    between = [f"{a} to {b}" for a, b in pairwise(limits)]
-    return [f"below {limits[0]}", *between, f"from {limits[-1]}"]

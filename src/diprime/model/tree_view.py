@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
-from diprime.domain.codes import BUCKETS
-from diprime.domain.features import Feature, bounds
+from diprime.domain import Categorical, Domain
 from diprime.model.additive import AdditiveForest
+from diprime.model.feature_words import MAX_LISTED_LEVELS, code_name, shortened, split_texts
 from diprime.model.forest import Forest
 from diprime.model.masks import Features, Masks, read_threshold_mask
 from diprime.model.noise import charged_noise_variance, has_true_counts, mean_variance
 from diprime.model.regions import Regions
 
 Floats = npt.NDArray[np.float64]
-MAX_LISTED_LEVELS = 40
-MAX_LEVELS_OF_A_CODE = 3
-MAX_NAME_LENGTH = 60
 
 
 @dataclass(frozen=True)
@@ -201,14 +196,14 @@ def _describe_splits(domain: Domain, features: Features, masks: Masks) -> tuple[
         splits = slice(2**level - 1, 2 ** (level + 1) - 1)
         for split in range(splits.start, splits.stop):
             node, j = split - splits.start, int(features[split])
-            name, feature = shortened(domain.names[j]), domain.features[domain.names[j]]
+            name, feature = shortened(domain.names[j]), domain.coded[domain.names[j]]
             if isinstance(feature, Categorical):
                 allowed = np.unpackbits(regions.allowed[node, regions.categorical_index[j]], bitorder="little")
                 pair = _categorical_conditions(name, feature.levels, allowed, goes_right[split])
             elif thresholds[split] < regions.high[node, j]:
-                limit = threshold_texts(feature)[thresholds[split]]
-                pair = _numeric_conditions(name, limit, bool(regions.missing[node, j]), missing_right[split])
-            else:  # all numbers go left
+                sides = split_texts(feature, thresholds[split])
+                pair = _ordered_conditions(name, sides, bool(regions.missing[node, j]), missing_right[split])
+            else:  # all known values go left
                 pair = (f"{name} is known", f"{name} is missing") if missing_right[split] else None
             split_features.append(name if pair else None)
             conditions += pair or ("every record", "no record")
@@ -216,25 +211,14 @@ def _describe_splits(domain: Domain, features: Features, masks: Masks) -> tuple[
     return split_features + [None] * n_leaves, conditions
 
 
-def _numeric_conditions(name: str, limit: str, missing: bool, missing_right: bool) -> tuple[str, str]:
+def _ordered_conditions(name: str, sides: tuple[str, str], missing: bool, missing_right: bool) -> tuple[str, str]:
     """Return the conditions of the left and right child; ``missing`` says whether missing values can occur."""
-    left, right = f"{name} < {limit}", f"{name} ≥ {limit}"
+    left, right = (f"{name} {side}" for side in sides)
     if missing and missing_right:
         right += " or missing"
     elif missing:
         left += " or missing"
     return left, right
-
-
-@lru_cache(maxsize=256)
-def threshold_texts(feature: Numeric) -> list[str]:
-    """Return the thresholds of a feature with as few digits as distinguish them, but at least six."""
-    thresholds = feature.thresholds.tolist()
-    for digits in range(6, 18):
-        texts = [f"{threshold:.{digits}g}" for threshold in thresholds]
-        if len(set(texts)) == len(set(thresholds)):
-            break
-    return texts
 
 
 def _categorical_conditions(
@@ -258,33 +242,3 @@ def _join_codes(levels: Sequence[Hashable], codes: Sequence[int]) -> str:
     if len(codes) > MAX_LISTED_LEVELS:
         names, last = [*names, last], f"{len(codes) - MAX_LISTED_LEVELS} more"
     return f"{', '.join(names)} or {last}" if names else last
-
-
-def code_name(levels: Sequence[Hashable], code: int) -> str:
-    """Return the name of a code of a categorical feature: its levels, "unlisted" or "missing"."""
-    if code == MISSING:
-        return "missing"
-    if code == OTHER:
-        return "unlisted"
-    sharing = levels[code::BUCKETS]
-    names = [shortened(str(level)) for level in sharing[:MAX_LEVELS_OF_A_CODE]]
-    return "/".join(names + ["…"] * (len(sharing) > MAX_LEVELS_OF_A_CODE))
-
-
-def shortened(name: str) -> str:
-    """Return a name, truncated to `MAX_NAME_LENGTH` characters."""
-    return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
-
-
-def feature_text(feature: Feature) -> str:
-    """Return the public facts about a feature or target in words."""
-    if isinstance(feature, Categorical):
-        if feature.buckets is not None:
-            return f"{feature.buckets} hash buckets"
-        names = [shortened(str(level)) for level in feature.levels[:MAX_LISTED_LEVELS]]
-        more = len(feature.levels) - len(names)
-        return f"{len(feature.levels)} levels: {', '.join(names)}{f' and {more} more' if more else ''}"
-    if feature.edges is not None:
-        return f"numbers in {feature.n_cells} cells between given edges"
-    low, high = bounds(feature)
-    return f"numbers from {low:.6g} to {high:.6g}{', on a log scale' if feature.scale == 'log' else ''}"

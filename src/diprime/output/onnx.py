@@ -10,23 +10,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
+from diprime.domain import MISSING, OTHER, Categorical, Date, Domain, Integer, Numeric
 from diprime.domain.codes import BUCKETS, N_CODES
 from diprime.domain.encoding import match_columns
-from diprime.domain.features import Feature
+from diprime.domain.kinds import Feature, coded_features
 from diprime.domain.levels import EXACT, LevelIndex
-from diprime.domain.tables import read_table
+from diprime.domain.tables import Column, read_table
 from diprime.model.additive import AdditiveForest
 from diprime.model.forest import Forest
 from diprime.model.tree_view import fitted_forest
 from diprime.output.onnx_additive import add_outputs, sum_terms
+from diprime.output.onnx_dates import encode_dates
 from diprime.output.onnx_graph import Array, Graph
 
 if TYPE_CHECKING:
@@ -41,10 +42,12 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     It has one input for each kind of column. The columns are in the order of the domain, and the metadata list their
     names.
 
-    * ``numbers``, float64 of shape (n, ...): numeric features, and categorical features whose levels are numbers. NaN
-      stands for a missing value. Convert float32 columns to float64.
+    * ``numbers``, float64 of shape (n, ...): numbers and whole numbers, and categorical features whose levels are
+      numbers. NaN stands for a missing value. Convert float32 columns to float64.
     * ``texts``, strings of shape (n, ...): categorical features whose levels are text. The empty string stands for a
       missing value. Where the empty string is a level, another string does, which the metadata list.
+    * ``dates``, int64 of shape (n, ...): dates, as microseconds since the beginning of 1970 on the wall clock. The
+      smallest int64 stands for a missing value, as NaT of NumPy does.
 
     A classifier's outputs are ``label`` and ``probabilities``; a regressor's is ``prediction``. Boosted classifiers
     also have ``scores``: the log-odds of the second class, or a score for each class. Their labels and scores are
@@ -86,14 +89,17 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     True
     """
     forest, domain = fitted_forest(model), model.domain_
-    numbers, texts = _split_by_kind(domain)
+    numbers, texts, dates = _split_by_kind(domain)
     graph = Graph()
     codes = []
     if numbers:
-        codes.append(_encode_numbers(graph, graph.input("numbers", np.float64, len(numbers)), domain, numbers))
+        codes.append(_encode_numbers(graph, graph.input("numbers", np.float64, len(numbers)), list(numbers.values())))
     if texts:
-        codes.append(_encode_texts(graph, graph.input("texts", object, len(texts)), domain, texts))
-    column_of_feature = np.argsort([*numbers, *texts])
+        codes.append(_encode_texts(graph, graph.input("texts", object, len(texts)), list(texts.values())))
+    if dates:
+        codes.append(encode_dates(graph, graph.input("dates", np.int64, len(dates)), list(dates.values())))
+    order = [*numbers, *texts, *coded_features(dates)]
+    column_of_feature = np.array([order.index(name) for name in domain.names])
     all_codes = graph.add("Concat", *codes, axis=1) if len(codes) > 1 else codes[0]
     classes = _exportable_classes(model.classes_) if domain.task == "classification" else None
     if isinstance(forest, AdditiveForest):
@@ -101,13 +107,13 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     else:
         sums = _sum_values(graph, _find_leaves(graph, all_codes, forest, column_of_feature), forest)
         _add_outputs(graph, sums, domain, classes)
-    names = domain.names
     return graph.model(
         {
             "diprime.privacy": model.privacy_.to_json(),
-            "diprime.numbers": json.dumps([names[j] for j in numbers]),
-            "diprime.texts": json.dumps([names[j] for j in texts]),
-            "diprime.missing_texts": json.dumps([_placeholders(_levels(domain, j))[0] for j in texts]),
+            "diprime.numbers": json.dumps(list(numbers)),
+            "diprime.texts": json.dumps(list(texts)),
+            "diprime.missing_texts": json.dumps([_placeholders(feature.levels)[0] for feature in texts.values()]),
+            "diprime.dates": json.dumps(list(dates)),
         }
     )
 
@@ -138,52 +144,67 @@ def onnx_inputs(model: Any, X: Any) -> dict[str, Array]:
     Returns
     -------
     inputs : dict of str to ndarray
-        ``numbers`` and ``texts``; only those that the ONNX model has.
+        ``numbers``, ``texts`` and ``dates``; only those that the ONNX model has.
     """
     fitted_forest(model)
     domain = model.domain_
     table = read_table(X)
-    column = match_columns(domain.names, table)
+    column = match_columns(domain.columns, table)
     inputs = {}
-    for name, indices in zip(("numbers", "texts"), _split_by_kind(domain), strict=True):
-        columns = []
-        for j in indices:
-            feature, where = domain.features[domain.names[j]], f"Feature {domain.names[j]!r}"
-            if isinstance(feature, Numeric):
-                column(j).check_numeric(where)
-                columns.append(column(j).floats(0, table.n_rows).astype(np.float64))
-            else:
-                # LevelIndex gives missing and unlisted values the indices -2 and -1: the last two entries.
-                extra = _placeholders(feature.levels) if name == "texts" else (math.nan, EXACT)
-                values = np.array([*feature.levels, *extra], dtype=object if name == "texts" else np.float64)
-                columns.append(values[LevelIndex(feature.levels).finder(column(j), where)(0, table.n_rows)])
+    kinds: tuple[Mapping[str, Feature], ...] = _split_by_kind(domain)
+    for kind, features in zip(("numbers", "texts", "dates"), kinds, strict=True):
+        columns = [
+            _input_column(feature, column(domain.columns.index(name)), f"Feature {name!r}")
+            for name, feature in features.items()
+        ]
         if columns:
-            inputs[name] = np.stack(columns, axis=1)
+            inputs[kind] = np.stack(columns, axis=1)
     return inputs
 
 
-def _split_by_kind(domain: Domain) -> tuple[list[int], list[int]]:
-    """Return the indices of the features that become numbers, and of those that become texts.
+def _input_column(feature: Feature, column: Column, where: str) -> Array:
+    """Return a column as numbers, texts or moments."""
+    if isinstance(feature, Date):
+        column.check_dates(where)
+        return column.moment_reader()(0, column.n_rows)
+    if not isinstance(feature, Categorical):
+        column.check_numeric(where)
+        return column.floats(0, column.n_rows).astype(np.float64)
+    # LevelIndex gives missing and unlisted values the indices -2 and -1: the last two entries.
+    are_numbers = _are_numbers(feature)
+    extra = (math.nan, EXACT) if are_numbers else _placeholders(feature.levels)
+    values = np.array([*feature.levels, *extra], dtype=np.float64 if are_numbers else object)
+    return np.asarray(values[LevelIndex(feature.levels).finder(column, where)(0, column.n_rows)])
 
-    Raise a ValueError if a feature is neither.
+
+_Numbers = Numeric | Integer | Categorical
+
+
+def _split_by_kind(domain: Domain) -> tuple[dict[str, _Numbers], dict[str, Categorical], dict[str, Date]]:
+    """Return the features that become numbers, those that become texts, and dates.
+
+    Raise a ValueError if a feature is none of these.
     """
-    numbers, texts = [], []
-    for j, (name, feature) in enumerate(domain.features.items()):
+    numbers: dict[str, _Numbers] = {}
+    texts, dates = {}, {}
+    for name, feature in domain.features.items():
         if isinstance(feature, Categorical) and feature.buckets is not None:
             raise ValueError(
                 f"Feature {name!r} has hash buckets, which ONNX cannot compute; declare its levels, or learn them "
                 "with a delta, and fit again to export the model."
             )
-        if isinstance(feature, Numeric) or _are_numbers(feature):
-            numbers.append(j)
+        if isinstance(feature, Date):
+            dates[name] = feature
+        elif not isinstance(feature, Categorical) or _are_numbers(feature):
+            numbers[name] = feature
         elif all(_is_text(level) for level in feature.levels):
-            texts.append(j)
+            texts[name] = feature
         else:
             raise ValueError(
                 f"Feature {name!r} has levels that are neither all text nor all numbers below 2^53, for which ONNX has "
                 "no type; fit with levels of one such type to export the model."
             )
-    return numbers, texts
+    return numbers, texts, dates
 
 
 def _are_numbers(feature: Categorical) -> bool:
@@ -196,12 +217,6 @@ def _are_numbers(feature: Categorical) -> bool:
 def _is_text(level: Hashable) -> bool:
     """Return whether a level is text that UTF-8 can encode: lone surrogates are not."""
     return isinstance(level, str) and level.encode("utf-8", "ignore").decode("utf-8") == level
-
-
-def _levels(domain: Domain, j: int) -> Sequence[Any]:
-    feature = domain.features[domain.names[j]]
-    assert isinstance(feature, Categorical)
-    return feature.levels
 
 
 def _placeholders(levels: Sequence[Any]) -> tuple[str, str]:
@@ -228,14 +243,14 @@ def _exportable_classes(classes: Array) -> Array:
     )
 
 
-def _encode_numbers(graph: Graph, values: str, domain: Domain, indices: list[int]) -> str:
+def _encode_numbers(graph: Graph, values: str, features: list[_Numbers]) -> str:
     """Add operators that encode numbers: a binary search for their cells, in all columns at once."""
-    edges, codes = zip(*(_cells(domain.features[domain.names[j]]) for j in indices), strict=True)
+    edges, codes = zip(*map(_cells, features), strict=True)
     size = 1 << max(len(e) for e in edges).bit_length()
-    edge_table, code_table = np.full((len(indices), size), np.nan), np.full((len(indices), size), MISSING)
+    edge_table, code_table = np.full((len(features), size), np.nan), np.full((len(features), size), MISSING)
     for row, (edge, code) in enumerate(zip(edges, codes, strict=True)):
         edge_table[row, : len(edge)], code_table[row, : len(code)] = edge, code
-    first_cells = np.arange(len(indices))[None] * size
+    first_cells = np.arange(len(features))[None] * size
     flat_edges, cell = graph.constant(edge_table.ravel()), graph.integers(first_cells)
     step = size // 2
     while step:  # the search stays below the padding, because no number compares as at or above NaN
@@ -247,12 +262,12 @@ def _encode_numbers(graph: Graph, values: str, domain: Domain, indices: list[int
     return graph.add("Where", graph.add("IsNaN", values), graph.integers(MISSING), code)
 
 
-def _cells(feature: Feature) -> tuple[npt.NDArray[np.float64], Integers]:
+def _cells(feature: _Numbers) -> tuple[npt.NDArray[np.float64], Integers]:
     """Return the edges between the cells of a feature, and the code of each cell.
 
     The cell of a number is the number of edges at or below it.
     """
-    if isinstance(feature, Numeric):
+    if not isinstance(feature, Categorical):
         return feature.thresholds, np.arange(feature.n_cells)
     levels = np.array(feature.levels, dtype=np.float64)
     order = np.argsort(levels)
@@ -266,11 +281,11 @@ def _cells(feature: Feature) -> tuple[npt.NDArray[np.float64], Integers]:
     return edges, codes
 
 
-def _encode_texts(graph: Graph, values: str, domain: Domain, indices: list[int]) -> str:
+def _encode_texts(graph: Graph, values: str, features: list[Categorical]) -> str:
     """Add operators that encode texts: a dictionary for each column."""
     columns = []
-    for column, j in enumerate(indices):
-        levels = _levels(domain, j)
+    for column, feature in enumerate(features):
+        levels: Sequence[Any] = feature.levels
         texts = graph.add("Gather", values, graph.integers([column]), axis=1)
         columns.append(
             graph.add(

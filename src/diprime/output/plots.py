@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from diprime.model.feature_words import shortened
 from diprime.model.shapes import Shape, shape_of
-from diprime.model.tree_view import (
-    Tree,
-    contribution_text,
-    fitted_additive_forest,
-    fitted_forest,
-    read_tree,
-    shortened,
-)
+from diprime.model.tree_view import Tree, contribution_text, fitted_additive_forest, fitted_forest, read_tree
 from diprime.model.trees import Floats
 from diprime.output.axes import new_axes
 from diprime.output.shape_drawing import draw_interaction, draw_main_effect
@@ -210,7 +204,7 @@ def plot_shape(model: Any, features: str | Sequence[str], ax: Axes | None = None
     model : DiPriMeBoostingClassifier or DiPriMeBoostingRegressor
         The fitted model.
     features : str or sequence of one or two str
-        The feature, or the two features.
+        The feature, or the two features, by their names in ``domain_.names``.
     ax : matplotlib Axes, optional
         The axes to plot on; by default those of a new figure.
     target : class, optional

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from diprime.model.feature_words import shortened
 from diprime.model.shapes import Axis, Shape
-from diprime.model.tree_view import shortened
 from diprime.model.trees import Floats
 
 if TYPE_CHECKING:
@@ -99,16 +100,22 @@ def _label_groups(axis: Axis, ax: Axes, which: Literal["x", "y"]) -> None:
     middles = (axis.positions[1:] + axis.positions[:-1]) / 2
     if axis.edges is None:
         shown = axis.labels if len(axis.labels) <= MAX_TICKS else []
-        rotation = 90 if which == "x" and len(shown) > MAX_UPRIGHT_TICKS else 0
-        set_ticks = ax.set_xticks if which == "x" else ax.set_yticks
-        set_ticks(middles[: len(shown)], list(map(_plain, shown)), rotation=rotation)
+        _set_ticks(ax, which, middles[: len(shown)], shown)
         return
+    if len(axis.ticks) > 2:  # noqa: PLR2004 -- of two, which are the ends, matplotlib knows better
+        _set_ticks(ax, which, [place for place, _ in axis.ticks], [label for _, label in axis.ticks])
     for label, middle in zip(axis.labels[axis.n_regular :], middles[axis.n_regular :], strict=True):
         if which == "x":
             text = ax.text(middle, 0.97, label, transform=ax.get_xaxis_transform(), rotation=90, va="top", ha="center")
         else:
             text = ax.text(0.97, middle, label, transform=ax.get_yaxis_transform(), va="center", ha="right")
         text.set_fontsize("x-small")
+
+
+def _set_ticks(ax: Axes, which: Literal["x", "y"], places: Sequence[float] | Floats, labels: Sequence[str]) -> None:
+    rotation = 90 if which == "x" and len(labels) > MAX_UPRIGHT_TICKS else 0
+    set_ticks = ax.set_xticks if which == "x" else ax.set_yticks
+    set_ticks(places, list(map(_plain, labels)), rotation=rotation)
 
 
 def _plain(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from diprime.model.tree_view import shortened
+from diprime.model.feature_words import shortened
 from diprime.output.report.drawing import WIDTH, line, rectangle, svg, text
 from diprime.output.report.html import Child, Element, section, table, tag
 from diprime.privacy.measures import rounded_text

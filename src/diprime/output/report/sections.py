@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from diprime._util.version import __version__
+from diprime.domain import Domain
 from diprime.domain.features import bounds
 from diprime.estimators.parameters import BOOSTING, FOREST, recorded
 from diprime.model.additive import AdditiveForest
+from diprime.model.feature_words import feature_text, shortened
 from diprime.model.forest import Forest
-from diprime.model.tree_view import Tree, feature_text, read_tree, shortened
+from diprime.model.tree_view import Tree, read_tree
 from diprime.output.report.html import Child, Element, json_script, section, table, tag
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import ApproximateDP, Epsilon, GaussianDP, Measure, PureEpsilon
@@ -407,6 +409,12 @@ NO_SCORE = """This page says nothing about accuracy: measure it on data that may
 and mind"""
 
 
+def _features_text(domain: Domain) -> str:
+    if domain.n_features == len(domain.columns):
+        return str(domain.n_features)
+    return f"{domain.n_features}, of {len(domain.columns)} columns: dates give several"
+
+
 def model_card(model: Any, *, has_score: bool = False) -> Element:
     """Return the model card: what the model is, what was declared public, and what it is meant for."""
     domain, forest = model.domain_, model.forest_
@@ -416,7 +424,7 @@ def model_card(model: Any, *, has_score: bool = False) -> Element:
         ("predicts", feature_text(domain.target)),
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
         (f"{model.privacy_.unit}s", _records_text(forest)),
-        ("features", str(domain.n_features)),
+        ("features", _features_text(domain)),
         ("domain", str(domain.origin)),
         *_parameter_facts(model),
     ]
@@ -437,8 +445,8 @@ def model_card(model: Any, *, has_score: bool = False) -> Element:
         table(["feature", "values"], rows),
         tag(
             "p",
-            "Numbers outside their range are moved to its border; where levels that are not listed and missing values "
-            "go, every split decides.",
+            "Numbers and dates outside their range are moved to its border; where levels that are not listed, and "
+            "missing values, go, every split decides.",
             class_="note",
         ),
     )

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from diprime.model.feature_words import shortened
 from diprime.model.shapes import Axis, Shape, largest_effects, shape_of
-from diprime.model.tree_view import shortened
 from diprime.model.trees import Floats
 from diprime.output.report.drawing import WIDTH, line, rectangle, short_label, svg, text
 from diprime.output.report.html import Child, Element, section, tag
@@ -102,12 +102,11 @@ def _steps(shape: Shape) -> Element:
         heights_of_steps = y(shape.values[:, k])
         for begin, end in ((0, n), (n, len(heights_of_steps))):
             parts.append(_step_path(x[begin : end + 1], heights_of_steps[begin:end], k))
-    assert axis.edges is not None
     parts += [
         text(2, MARGIN - 5, f"{high:+.3g}"),
         text(2, STEPS_HEIGHT - 3, f"{low:+.3g}"),
-        text(0, bottom + 11, f"{axis.edges[0]:.4g}"),
-        text(x[n] - 3, bottom + 11, f"{axis.edges[-1]:.4g}", "end"),
+        text(0, bottom + 11, axis.ticks[0][1]),
+        text(x[n] - 3, bottom + 11, axis.ticks[-1][1], "end"),
         text(WIDTH, MARGIN - 5, "missing", "end"),
     ]
     return svg(parts, bottom + MARGIN, f"The main effect of {axis.name}, from {low:.3g} to {high:.3g}")
@@ -187,8 +186,8 @@ def _ticks(axis: Axis, positions: Floats, every: int = 1) -> list[tuple[float, s
         return [(float(middles[i]), short_label(axis.labels[i])) for i in range(0, len(axis.labels), every)]
     n = axis.n_regular
     return [
-        (float(positions[0]), f"{axis.edges[0]:.4g}"),
-        (float(positions[n]), f"{axis.edges[-1]:.4g}"),
+        (float(positions[0]), short_label(axis.ticks[0][1])),
+        (float(positions[n]), short_label(axis.ticks[-1][1])),
     ]
 
 
@@ -202,7 +201,7 @@ def _without_rare_groups(shape: Shape) -> Shape:
         kept = np.sort(np.argsort(-axis.weights, kind="stable")[:MAX_GROUPS])
         labels = [axis.labels[i] for i in kept]
         n_regular = int((kept < axis.n_regular).sum())
-        axes.append(Axis(axis.name, labels, n_regular, None, False, axis.weights[kept], axis.codes[kept]))
+        axes.append(Axis(axis.name, labels, n_regular, None, [], False, axis.weights[kept], axis.codes[kept]))
         values = np.take(values, kept, axis=dimension)
     return Shape(tuple(axes), values, shape.targets)
 
