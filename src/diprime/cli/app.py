@@ -190,6 +190,10 @@ def check_domain(data: DataPath, domain_path: DomainPath, as_json: JsonOption = 
     knowledge does.
     """
     domain = read_domain(domain_path)
+    if domain.is_open:
+        raise InputError(
+            f"The domain is open: {domain_path} lacks ranges or levels; learn them with 'domain learn' first."
+        )
     file = DataFile(data)
     target = target_column(file, domain)
     with progress("Reading") as advance:
