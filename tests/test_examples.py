@@ -19,7 +19,7 @@ def numbers(pattern, text):
 
 
 def test_every_example_is_tested():
-    tested = {"bike_rentals", "census_income", "demo", "log_scaled_rent", "two_hospitals"}
+    tested = {"bike_rentals", "census_income", "demo", "log_scaled_rent", "open_ranges", "two_hospitals"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -34,6 +34,15 @@ def test_boosting_finds_rush_hours_and_outings(capsys):
     assert weekend[4] > 20 + working_day[4]
     assert "hour × day" in printed
     assert "Privacy ledger: epsilon = 1 of 1, delta = 1e-06" in printed
+
+
+def test_learnt_ranges_are_nearly_as_good_as_known_ones(capsys):
+    printed = printed_by("open_ranges", capsys)
+    guess, declared, learnt = numbers(r"error +([\d.]+)", printed)
+    assert declared < 0.8 * guess
+    assert learnt < 1.2 * declared
+    assert "domain: ranges of features" in printed
+    assert "Privacy ledger: epsilon = 2 of 2" in printed
 
 
 def test_the_demo_prints_accuracies_and_the_ledger(capsys):
