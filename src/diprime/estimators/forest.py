@@ -137,8 +137,9 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
         The privacy budget of the whole fit: pure epsilon-differential privacy for adding or removing one record.
         ``float("inf")`` fits the non-private counterpart.
     domain : Domain or "infer"
-        What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
-        because that is not private.
+        What is public about the data: ranges, levels and classes. What it leaves open, ``Numeric()`` and
+        ``Categorical()``, is learnt privately for a tenth of epsilon. ``"infer"`` reads all of it from the data and
+        warns, because that is not private.
     method : {"joint", "diprime", "diprime-exp", "diprime-flip", "random"}, default="joint"
         How splits are chosen:
 
@@ -244,8 +245,9 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
         The privacy budget of the whole fit: pure epsilon-differential privacy for adding or removing one record.
         ``float("inf")`` fits the non-private counterpart.
     domain : Domain or "infer"
-        What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
-        because that is not private.
+        What is public about the data: ranges, levels and classes. What it leaves open, ``Numeric()`` and
+        ``Categorical()``, is learnt privately for a tenth of epsilon. ``"infer"`` reads all of it from the data and
+        warns, because that is not private.
     method : {"joint", "diprime", "diprime-exp", "diprime-flip", "random"}, default="joint"
         How splits are chosen:
 
