@@ -99,10 +99,11 @@ def report(comparisons: dict[str, list[Comparison]], repeats: int) -> str:
     lines = [
         "# Ranges learnt privately, beside declared ones",
         "",
-        f"Written by `python -m benchmarks.open_domains`. All at ε = {EPSILON:g} in total (boosting: δ = 1e-6), means of "
-        f"{repeats} splits, ± one standard error. Declared ranges are those of the whole table, as in the paper; with "
-        "learnt ones, all features and a numeric target are open, a tenth of ε learns them and the rest fits. The bar: "
-        f"accuracy within {MAX_ACCURACY_LOST:g}, squared error within {MAX_ERROR_RATIO - 1:.0%}, on eight of ten sets.",
+        f"Written by `python -m benchmarks.open_domains`. All at ε = {EPSILON:g} in total (boosting: δ = 1e-6), means "
+        f"of {repeats} splits, ± one standard error. Declared ranges are those of the whole table, as in the paper; "
+        "with learnt ones, all features and a numeric target are open, a tenth of ε learns them and the rest fits. The "
+        f"bar: accuracy within {MAX_ACCURACY_LOST:g}, squared error within {MAX_ERROR_RATIO - 1:.0%}, on eight of ten "
+        "sets.",
     ]
     for kind, rows in comparisons.items():
         held = sum(row.holds for row in rows)

@@ -20,7 +20,8 @@ def numbers(pattern, text):
 
 def test_every_example_is_tested():
     tested = {
-        "bike_rentals", "census_income", "demo", "emergency_room", "log_scaled_rent", "several_visits", "two_hospitals"
+        "bike_rentals", "census_income", "demo", "emergency_room", "log_scaled_rent", "open_ranges", "several_visits",
+        "two_hospitals",
     }  # fmt: skip
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
@@ -47,6 +48,15 @@ def test_dates_tell_of_evenings_and_weekends(capsys):
     assert max(float(days[d]) for d in ("Saturday", "Sunday")) < min(float(days[d]) for d in list(days)[:5]) - 0.5
     assert "arrived.hour" in printed
     assert "Privacy ledger: epsilon = 1 of 1, delta = 1e-06" in printed
+
+
+def test_learnt_ranges_are_nearly_as_good_as_known_ones(capsys):
+    printed = printed_by("open_ranges", capsys)
+    guess, declared, learnt = numbers(r"error +([\d.]+)", printed)
+    assert declared < 0.8 * guess
+    assert learnt < 1.2 * declared
+    assert "domain: ranges of features" in printed
+    assert "Privacy ledger: epsilon = 2 of 2" in printed
 
 
 def test_the_demo_prints_accuracies_and_the_ledger(capsys):

@@ -17,7 +17,7 @@ import pytest
 
 import diprime
 import diprime.estimators.base
-from diprime import AdditiveForest, Charge, Domain, Forest, Ledger, merge
+from diprime import AdditiveForest, Charge, Domain, Forest, Ledger, Numeric, merge
 from diprime.baselines import DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.domain.target_layout import TargetLayout
 from diprime.engines.local import LocalEngine
@@ -65,6 +65,17 @@ def fit_and_know(task, monkeypatch, learn=fit, **parameters):
     n_leaves = len(model.forest_.counts)
     true_counts = np.bincount(model.apply(X)[used, 0], minlength=n_leaves)[:n_leaves]
     return model, Secrets(numbers, {N, int(used.sum())}, source._key.tobytes(), true_counts), X
+
+
+@pytest.mark.parametrize("learn", [fit, boost])
+@pytest.mark.parametrize("task", TASKS)
+def test_nothing_private_stays_on_a_model_that_learnt_its_domain(task, learn, monkeypatch):
+    declared = DOMAINS[task]
+    features = {name: Numeric() if isinstance(f, Numeric) else f for name, f in declared.features.items()}
+    target = Numeric() if task == "regression" else declared.target
+    model, secrets, _ = fit_and_know(task, monkeypatch, learn, domain=Domain(features, target))
+    assert model.domain_.origin.kind == "learnt"
+    assert leaks(model, secrets) == []
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -18,7 +18,7 @@ from diprime.privacy import ledger as ledger_module
 from diprime.privacy.charges import Charge, Receipt, UnpaidReleaseError
 from diprime.privacy.gaussian_dp import delta_upper_bound, epsilon_upper_bound, gaussian_budget
 from diprime.privacy.ledger import Ledger
-from diprime.privacy.measures import GaussianDP, PrivacyLoss, PureEpsilon, exact_epsilon
+from diprime.privacy.measures import ApproximateDP, GaussianDP, PrivacyLoss, PureEpsilon, exact_epsilon
 from tests import paid
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=100)
@@ -799,3 +799,67 @@ def test_ledgers_of_persons_merge_with_their_kind_only():
         del data["unit_records"]
         with pytest.raises(ValueError, match="protects others than a ledger that was merged into it"):
             Ledger.from_dict(data if unit is None else {**data, "unit_records": unit})
+
+
+# Charges with a delta of their own, and ledgers that are included --------------------------------------------------
+
+
+def levels(epsilon, delta, times=1):
+    return Charge("levels", "thresholded Laplace", "L1 sensitivity 1", ApproximateDP(epsilon, delta), times)
+
+
+def test_a_budget_covers_deltas_as_well():
+    ledger = Ledger(Fraction(1), delta=Fraction(1, 10**6))
+    ledger.pay(levels(Fraction(1, 2), Fraction(1, 10**6)))
+    assert (ledger.total, ledger.total_delta) == (Fraction(1, 2), Fraction(1, 10**6))
+    assert ledger.is_private
+    with pytest.raises(ValueError, match=r"does not cover levels: epsilon = 0\.5, delta = 1e-06 is spent"):
+        ledger.pay(levels(Fraction(1, 4), Fraction(1, 10**9)))
+    with pytest.raises(ValueError, match="does not cover"):
+        Ledger(Fraction(1)).pay(levels(Fraction(1, 2), Fraction(1, 10**9)))
+
+
+def test_gaussian_charges_get_what_deltas_leave():
+    epsilon, delta, part = Fraction(1), Fraction(1, 10**6), Fraction(1, 10**7)
+    rest = gaussian_budget(epsilon - Fraction(1, 4), delta - part)
+    ledger = Ledger(epsilon, delta=delta)
+    ledger.pay(levels(Fraction(1, 4), part))
+    ledger.pay(Charge("sums", "rounded Gaussian", "L2 sensitivity 1", GaussianDP(rest)))
+    assert (ledger.total, ledger.total_delta) == (epsilon, delta)
+    too_much = Ledger(epsilon, delta=delta)
+    too_much.pay(levels(Fraction(1, 4), part))
+    with pytest.raises(ValueError, match="does not cover sums"):
+        too_much.pay(Charge("sums", "rounded Gaussian", "L2 sensitivity 1", GaussianDP(rest * Fraction(1001, 1000))))
+
+
+def test_deltas_are_kept_in_files_shown_and_merged():
+    ledger = Ledger(Fraction(1), delta=Fraction(1, 10**6))
+    ledger.pay(levels(Fraction(1, 2), Fraction(1, 10**7), times=2))
+    assert Ledger.from_json(ledger.to_json()) == ledger
+    assert "replaced: epsilon = 2, delta = 7.43656e-07" in str(ledger)  # (1 + e) * 2e-7
+    merged = Ledger.merge([ledger, ledger])
+    assert merged.loss == ledger.loss
+    assert Ledger.from_json(merged.to_json()) == merged
+
+
+def test_a_ledger_that_hides_a_delta_is_refused():
+    ledger = Ledger(Fraction(1), delta=Fraction(1, 10**6))
+    ledger.pay(levels(Fraction(1), Fraction(1, 10**6)))
+    data = ledger.to_dict()
+    for change in ({"delta": "0"}, {"delta": "1/10000000"}):
+        with pytest.raises(ValueError, match="total and private of the ledger do not follow"):
+            Ledger.from_dict({**data, **change})
+    for wrong in ({"delta": "1"}, {"delta": "x"}, {"mu_squared": "1"}):
+        with pytest.raises(ValueError, match=r"charge 0|delta"):
+            Ledger.from_dict({**data, "charges": [{**data["charges"][0], **wrong}]})
+
+
+def test_an_included_ledger_counts_in_full():
+    domain = Ledger(Fraction(1, 5), delta=Fraction(1, 10**7), waivers=["a seed"], remarks=["a remark"])
+    domain.pay(levels(Fraction(1, 5), Fraction(1, 10**7)))
+    ledger = Ledger(Fraction(1), delta=Fraction(1, 10**6))
+    ledger.include(domain)
+    assert (ledger.epsilon, ledger.delta) == (Fraction(6, 5), Fraction(11, 10**7))
+    assert ledger.charges == domain.charges
+    assert (ledger.waivers, ledger.remarks) == (["a seed"], ["a remark"])
+    assert not ledger.is_private

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime.privacy.measures import (
+    ApproximateDP,
     GaussianDP,
     PrivacyLoss,
     PureEpsilon,
@@ -17,8 +18,10 @@ from diprime.privacy.measures import (
     exact_delta,
     exact_epsilon,
     exact_text,
+    exp_upper_bound,
     share_of,
 )
+from tests.exact_exp import exp_bounds
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=100)
 
@@ -205,3 +208,28 @@ def test_epsilon_comes_back_from_text_as_it_was(epsilon):
 def test_text_that_is_no_fraction_is_refused(bad):
     with pytest.raises(ValueError, match="it is not a fraction"):
         epsilon_from_text(bad, "it")
+
+
+def test_releases_with_a_delta_add_up():
+    assert ApproximateDP(0.5, 1e-6).loss(3) == PrivacyLoss(Fraction(3, 2), Fraction(0), Fraction(3, 10**6))
+    loss = ApproximateDP(1, 0.25).loss(1) + PureEpsilon(Fraction(2)).loss(1) + GaussianDP(Fraction(3)).loss(1)
+    assert loss == PrivacyLoss(Fraction(3), Fraction(3), Fraction(1, 4))
+    assert loss.or_larger(PrivacyLoss(Fraction(9), Fraction(0), Fraction(1, 2))) == PrivacyLoss(
+        Fraction(9), Fraction(3), Fraction(1, 2)
+    )
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 7), Fraction(3), Fraction(100)])
+def test_the_delta_of_a_group_is_bounded_from_above(epsilon):
+    low, high = exp_bounds(epsilon)
+    assert low <= exp_upper_bound(epsilon) <= high * (1 + Fraction(1, 10**30))
+    of_two = PrivacyLoss(epsilon, delta=Fraction(1, 10**60)).of_group(2)
+    assert of_two.epsilon == 2 * epsilon
+    assert (1 + low) / 10**60 <= of_two.delta <= (1 + high) * (1 + Fraction(1, 10**30)) / 10**60
+    assert PrivacyLoss(Fraction(5000), delta=Fraction(1, 10)).of_group(3).delta == 1
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1, math.nan, "1"])
+def test_impossible_deltas_are_refused(delta):
+    with pytest.raises((ValueError, TypeError), match="delta must be a number from 0 to below 1"):
+        ApproximateDP(1, delta)

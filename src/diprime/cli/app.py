@@ -206,6 +206,10 @@ def check_domain(
     knowledge does.
     """
     domain = read_domain(domain_path)
+    if domain.is_open:
+        raise InputError(
+            f"The domain is open: {domain_path} lacks ranges or levels; learn them with 'domain learn' first."
+        )
     file = DataFile(data)
     columns = check_person(file, domain, person)
     target = target_column(file, domain, columns)

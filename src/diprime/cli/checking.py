@@ -131,7 +131,7 @@ def _check_column(column: pl.Series, feature: Feature) -> ColumnCheck:
     text = as_text(column)
     if isinstance(feature, Categorical):
         values = column if text is None else read_categories(text, feature)
-        codes = Domain({column.name: feature}, feature).encode(values.to_frame())
+        codes = Domain({column.name: feature}, Categorical(["any"])).encode(values.to_frame())
         return ColumnCheck(unlisted=int((codes == OTHER).sum()), missing=int((codes == MISSING).sum()))
     if text is None:
         # An empty table raises the errors of a fit about the dtype.

@@ -8,15 +8,17 @@ The modules, in the order in which data pass through them:
 - `domain`: `Domain`, the features and the target of a data set, and the entry point to everything below;
 - `files`: domains as TOML, JSON and dicts;
 - `inference`: a domain read from the data, which is not private;
+- `learning`, `ranges`: what is open in a domain, learnt privately;
 - `tables`: arrays, lists and data frames as columns that are read a block of rows at a time;
 - `moments`: dates and times as integers;
 - `codes`: the meaning of the codes, and the thresholds between the cells of a numeric feature;
 - `levels`: the position of a value among the levels of a categorical feature;
+- `hashing`: the bucket of a value where levels are not known;
 - `encoding`: rows and targets to codes, with the kernels;
 - `batches`: records that arrive in batches, kept as codes;
 - `target_layout`: encoded targets as the integer vectors that histograms add up.
 
-Except in `inference`, every value is read by itself: no record changes what another one is encoded to, and no error
+Except in `inference` and `learning`, every value is read by itself: no record changes what another one is encoded to, and no error
 depends on a value.
 """
 

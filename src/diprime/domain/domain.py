@@ -2,7 +2,7 @@
 
 The encoding of a record depends on the domain and on that record alone. Numbers outside their range are clamped,
 unknown levels and missing values have codes of their own, and errors are about shapes, names and dtypes. Only
-`Domain.infer` derives facts from the data.
+`Domain.infer`, which is not private, and `Domain.learn`, which is, derive facts from the data.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ class Domain:
     ----------
     features : mapping of str to Numeric, Integer, Date or Categorical
         The features, in order, one for each column. Columns of data frames are matched by name, columns of arrays by
-        position.
+        position. A domain with ``Numeric()`` or ``Categorical()`` is open: `learn`, or the estimator that is given it,
+        learns the rest.
     target : Numeric or Categorical
         The classes, or the range of a numeric target. The range must have a linear scale; for any other, transform the
         target.
     target_name : str, optional
         The column that holds the target, for programs that read tables from files.
     origin : Origin, optional
-        Where these facts come from: declared, unless `infer` or a file says otherwise. Files, pickles and models carry
+        Where these facts come from: declared, unless `infer`, `learn` or a file says otherwise. Files, pickles and models carry
         it, and a model whose domain was read from the data is not private. Domains that differ in nothing else are
         equal.
 

@@ -39,7 +39,7 @@ COUNT_SHARE = Fraction(1, 20)
 """The share of the number of records, which ranges need to know roughly."""
 SCALE_SHARE = Fraction(9, 20)
 """The share of the first of the two steps that choose a range."""
-TARGET_WEIGHT = 4
+TARGET_WEIGHT = 6
 """How many times the part of a feature the range of a numeric target gets: all that is predicted depends on it."""
 NO_CLASS = "no class is frequent enough"
 WORDS_FOR_BUDGETS = "ranges and levels of a domain"

@@ -167,8 +167,9 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
         or one person with all records if ``fit`` is given ``groups``.
         ``float("inf")`` fits the non-private counterpart.
     domain : Domain or "infer"
-        What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
-        because that is not private.
+        What is public about the data: ranges, levels and classes. What it leaves open, ``Numeric()`` and
+        ``Categorical()``, is learnt privately for a tenth of epsilon. ``"infer"`` reads all of it from the data and
+        warns, because that is not private.
     delta : float, default=1e-6
         The other part of the budget, which should be far below one over the number of records.
     n_rounds : int or "auto", default="auto"
@@ -298,8 +299,9 @@ class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
         or one person with all records if ``fit`` is given ``groups``.
         ``float("inf")`` fits the non-private counterpart.
     domain : Domain or "infer"
-        What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
-        because that is not private.
+        What is public about the data: ranges, levels and classes. What it leaves open, ``Numeric()`` and
+        ``Categorical()``, is learnt privately for a tenth of epsilon. ``"infer"`` reads all of it from the data and
+        warns, because that is not private.
     delta : float, default=1e-6
         The other part of the budget, which should be far below one over the number of records.
     n_rounds : int or "auto", default="auto"

@@ -143,8 +143,9 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
         or one person with all records if ``fit`` is given ``groups``.
         ``float("inf")`` fits the non-private counterpart.
     domain : Domain or "infer"
-        What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
-        because that is not private.
+        What is public about the data: ranges, levels and classes. What it leaves open, ``Numeric()`` and
+        ``Categorical()``, is learnt privately for a tenth of epsilon. ``"infer"`` reads all of it from the data and
+        warns, because that is not private.
     method : {"joint", "diprime", "diprime-exp", "diprime-flip", "random"}, default="joint"
         How splits are chosen:
 
@@ -259,8 +260,9 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
         or one person with all records if ``fit`` is given ``groups``.
         ``float("inf")`` fits the non-private counterpart.
     domain : Domain or "infer"
-        What is public about the data: ranges, levels and classes. ``"infer"`` reads them from the data and warns,
-        because that is not private.
+        What is public about the data: ranges, levels and classes. What it leaves open, ``Numeric()`` and
+        ``Categorical()``, is learnt privately for a tenth of epsilon. ``"infer"`` reads all of it from the data and
+        warns, because that is not private.
     method : {"joint", "diprime", "diprime-exp", "diprime-flip", "random"}, default="joint"
         How splits are chosen:
 
