@@ -153,7 +153,6 @@ BAD_VALUES = [
     ("accounting", "loose", ValueError, "accounting must be one of 'strict', 'paper', got 'loose'."),
     ("max_records_per_group", 0, ValueError, "max_records_per_group must be an integer from 1 to 100, got 0."),
     ("max_records_per_group", 2.0, ValueError, "max_records_per_group must be an integer from 1 to 100, got 2.0."),
-    ("max_records_per_group", 3, ValueError, "max_records_per_group is 3, but no groups are given: give the person"),
     ("partition", "yes", ValueError, "partition must be one of True, False, got 'yes'."),
     ("partition", 1, ValueError, "partition must be one of True, False, got 1."),
     ("partition", None, ValueError, "partition must be one of True, False, got None."),

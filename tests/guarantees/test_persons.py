@@ -14,6 +14,7 @@ import pytest
 from diprime import Categorical, Domain, Numeric
 from diprime._util.threads import Threads
 from diprime.domain.persons import person_weight
+from diprime.domain.target_layout import TargetLayout
 from diprime.engines import persons
 from diprime.engines.assignment import IndependentAssignment
 from diprime.engines.persons import UsedRecords
@@ -150,6 +151,14 @@ def one_person_too_many_decides_what_others_keep(monkeypatch):
     monkeypatch.setattr("diprime.estimators.base.choose_records", turned)
 
 
+def noise_is_that_of_one_record(monkeypatch):
+    monkeypatch.setattr(TargetLayout, "of_persons", lambda self, max_records: self)
+
+
+def splits_are_chosen_as_if_persons_had_one_record(monkeypatch):
+    monkeypatch.setattr(Cost, "person_range", Cost.range)
+
+
 def everything_is_covered(max_records):
     try:
         for seed in range(12):
@@ -164,7 +173,13 @@ def everything_is_covered(max_records):
 
 @pytest.mark.parametrize(
     "mistake",
-    [all_records_are_used, every_record_weighs_as_much_as_a_person, one_person_too_many_decides_what_others_keep],
+    [
+        all_records_are_used,
+        every_record_weighs_as_much_as_a_person,
+        one_person_too_many_decides_what_others_keep,
+        noise_is_that_of_one_record,
+        splits_are_chosen_as_if_persons_had_one_record,
+    ],
 )
 def test_the_replay_notices(mistake, monkeypatch):
     assert everything_is_covered(3)

@@ -1,8 +1,9 @@
 """What training asks of whoever owns the private rows.
 
 Training asks for sums and tells an engine the splits that were released; it never sees a row. All sums are of integers,
-so they do not depend on how the rows are stored, sharded or ordered. What an engine returns is exact and private: only
-a mechanism may release it.
+so they do not depend on how the rows are stored, sharded or ordered. Where records have weights, a record of weight w
+counts as w equal records, in every count and every sum. What an engine returns is exact and private: only a mechanism
+may release it.
 """
 
 from __future__ import annotations

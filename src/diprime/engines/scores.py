@@ -1,4 +1,7 @@
-"""What boosting asks of whoever owns the private rows and their scores: sums of gradients in cells."""
+"""What boosting asks of whoever owns the private rows and their scores: sums of gradients in cells.
+
+Where records have weights, a record of weight w counts as w equal records, in every count and every sum.
+"""
 
 from __future__ import annotations
 
