@@ -83,6 +83,7 @@ def test_a_matrix_of_floats_has_no_dates():
         [MISSING] * 4 + [36, 3],
         [MISSING] * 4 + [7, 9],
     ]
+    assert domain.reader(np.zeros((2, 3))).numbers is None  # which would stand for the codes of all features
 
 
 def test_thresholds_are_days_if_there_are_enough():
