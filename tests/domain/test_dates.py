@@ -83,6 +83,7 @@ def test_a_matrix_of_floats_has_no_dates():
         [MISSING] * 4 + [36, 3],
         [MISSING] * 4 + [7, 9],
     ]
+    assert domain.reader(np.zeros((2, 3))).numbers is None  # which would stand for the codes of all features
 
 
 def test_thresholds_are_days_if_there_are_enough():
@@ -169,7 +170,7 @@ def test_columns_and_coded_features_are_apart():
 def test_names_that_clash_are_refused():
     features = {"when": Date(parts=["hour"]), "when.hour": Numeric(0, 1)}
     for names in (list(features), list(features)[::-1]):
-        with pytest.raises(ValueError, match=r"a feature 'when.hour', as another column"):
+        with pytest.raises(ValueError, match=r"The parts of 'when' have a feature 'when.hour', as another"):
             Domain({name: features[name] for name in names}, YES_NO)
     Domain({"when": Date(parts=["month"]), "when.hour": Numeric(0, 1)}, YES_NO)
 

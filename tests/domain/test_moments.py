@@ -58,16 +58,19 @@ def test_values_and_texts_of_any_kind_are_read_alike(when, zone):
 
 @given(
     st.lists(st.integers(-(2**63), 2**63 - 1)),
-    st.sampled_from(["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "25s"]),
+    st.sampled_from(["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "25s", "7ns", "ps", "as"]),
 )
+@example([-(2**63) + 1, 2**63 - 1], "ns")
 @settings(deadline=None)
 def test_arrays_of_any_unit_never_raise_and_are_floored(ticks, unit):
     array = np.array(ticks, dtype=np.int64).view(f"M8[{unit}]")
     found = moments.of_array(array)
     assert found.tolist() == [int(moments.of_array(array[i : i + 1])[0]) for i in range(len(array))]
     assert ((found == NEVER) == np.isnat(array)).all()
-    if unit == "ns":
-        assert found.tolist() == [NEVER if t == NEVER else t // 1000 for t in ticks]
+    fine = {"ns": (1, 10**3), "7ns": (7, 10**3), "ps": (1, 10**6), "as": (1, 10**12)}
+    if unit in fine:
+        multiple, parts = fine[unit]
+        assert found.tolist() == [NEVER if t == NEVER else t * multiple // parts for t in ticks]
     assert moments.of_array(array.astype(f">M8[{unit}]")).tolist() == found.tolist()
 
 

@@ -28,6 +28,7 @@ Moments = npt.NDArray[np.int64]
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _MAX_YEARS = 200_000  # in both directions from 1970: NumPy's microseconds reach a little further
+_PER_MICROSECOND = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 _FORMAT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s?(?:Z|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII | re.IGNORECASE,
@@ -40,16 +41,18 @@ def of_array(array: npt.NDArray[Any]) -> Moments:
 
     NumPy raises an error for years that are too far away, so these are moved to the farthest that can be represented.
     """
-    unit = np.datetime_data(array.dtype)
-    if unit[0] == "generic":  # it holds nothing but NaT
+    unit, multiple = np.datetime_data(array.dtype)
+    if unit == "generic":  # it holds nothing but NaT
         return np.full(array.shape, NEVER)
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     ticks = native.view(np.int64)
-    largest = np.array([-_MAX_YEARS, _MAX_YEARS], dtype="M8[Y]").astype(f"M8[{unit[0]}]").view(np.int64) // unit[1]
-    if unit[0] in ("ns", "ps", "fs", "as"):  # their whole range is shorter
-        largest = np.array([NEVER + 1, -(NEVER + 1)])
-    inside = np.clip(ticks, *largest).view(native.dtype).astype("M8[us]").view(np.int64)
-    return np.where(ticks == NEVER, NEVER, inside)
+    if unit in _PER_MICROSECOND:  # NumPy overflows at the end of their range
+        whole, rest = np.divmod(ticks, _PER_MICROSECOND[unit])
+        known = whole * multiple + rest * multiple // _PER_MICROSECOND[unit]
+    else:
+        ends = np.array([-_MAX_YEARS, _MAX_YEARS], dtype="M8[Y]").astype(f"M8[{unit}]").view(np.int64) // multiple
+        known = np.clip(ticks, *ends).view(native.dtype).astype("M8[us]").view(np.int64)
+    return np.where(ticks == NEVER, NEVER, known)
 
 
 def of_values(values: Sequence[Any]) -> Moments:
