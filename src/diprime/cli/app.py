@@ -426,6 +426,7 @@ def score(
     model_path: ModelPath,
     data: DataPath,
     epsilon: EpsilonOption = 0.1,
+    *,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to write the score, as JSON, for diprime report."),
@@ -433,6 +434,7 @@ def score(
     confidence: Annotated[
         float, typer.Option(metavar="NUMBER", help="How sure intervals are to hold the truth.")
     ] = 0.95,
+    person: PersonOption = None,
     budget: BudgetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -446,11 +448,11 @@ def score(
         _check_folder(_refuse_dash(output))
     model = diprime.load(model_path)
     domain, file = model.domain_, DataFile(data)
-    target = target_column(file, domain)
+    persons = check_person(file, domain, person)
+    target = target_column(file, domain, persons)
     with charged_to(budget), progress("Reading") as advance:
-        batches = file.decoded_batches({**domain.features, target: domain.target}, advance)
-        pairs = ((batch.select(domain.names), batch[target]) for batch in batches)
-        result = diprime.private_score_batches(model, pairs, epsilon, confidence=confidence)
+        batches = RecordBatches(file, domain, target, advance, persons)
+        result = diprime.private_score_batches(model, batches, epsilon, confidence=confidence)
     if output is not None:
         with atomic_file(output) as written:
             written.write(result.to_json().encode())

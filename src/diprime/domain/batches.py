@@ -74,7 +74,7 @@ class EncodedTable:
     persons: Persons | None = None
 
 
-def check_lengths(n_rows: int, target: npt.NDArray[np.int32], persons: Persons | None) -> None:
+def check_lengths(n_rows: int, target: npt.NDArray[np.integer[Any]], persons: Persons | None) -> None:
     """Refuse records, targets and persons that are not equally many."""
     sizes = [n_rows, len(target)] + ([] if persons is None else [len(persons)])
     if len(set(sizes)) > 1:

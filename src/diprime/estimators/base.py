@@ -29,7 +29,7 @@ from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.measures import PrivacyLoss, PureEpsilon, rounded_text, share_of
 from diprime.privacy.randomness import RandomSource
-from diprime.privacy.spending import Spendable
+from diprime.privacy.spending import Spendable, Unit
 
 N_DIMENSIONS = 2  # of a table
 DOMAIN_SHARE = Fraction(1, 10)
@@ -158,12 +158,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         origin = Origin("read") if isinstance(self.domain, str) else getattr(self.domain, "origin", Origin())
         spending.refuse_waived(self._waivers(origin), f"a fit of {type(self).__name__}", self._budgets)
 
-    def _check_budget(self, settings: Any, before: PrivacyLoss) -> None:
+    def _check_budget(self, settings: Any, before: PrivacyLoss, unit: Unit) -> None:
         """Raise an error if a budget is in force and does not cover the fit; called before data are read."""
         if settings.accounting == "paper":
             reason = "accounting='paper' counts less than is spent."
             spending.refuse_waived([reason], f"a fit of {type(self).__name__}", self._budgets)
-        spending.check(before + self._loss(settings), self._words(settings), self._budgets)
+        spending.check(before + self._loss(settings), self._words(settings), self._budgets, unit=unit)
 
     def _loss_of_domain(self, domain: Domain) -> PrivacyLoss:
         """Return what a domain has cost that was learnt outside of the budgets in force, which they have to count."""
@@ -306,7 +306,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             if learning.delta:
                 rest["delta"] = settings.delta - learning.delta
             settings = replace(settings, **rest)
-        self._check_budget(settings, self._loss_of_domain(domain) if learning is None else learning.loss)
+        before = self._loss_of_domain(domain) if learning is None else learning.loss
+        self._check_budget(settings, before, "person" if of_persons else "record")
         return learning, settings
 
     def _closed(self, domain: Domain, learning: LearningPlan | None, batches: Batches, source: RandomSource) -> Domain:
@@ -340,7 +341,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
             warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
         loss = self._loss(settings)
-        studies = spending.charge(self._loss_of_domain(domain) + loss, self._words(settings), self._budgets)
+        whole, words = self._loss_of_domain(domain) + loss, self._words(settings)
+        studies = spending.charge(whole, words, self._budgets, unit=ledger.unit)
         ledger.studies = list(dict.fromkeys([*ledger.studies, *studies]))
         records = UsedRecords(table.target)
         if table.persons is not None:

@@ -131,8 +131,8 @@ class Ledger:
         return merged
 
     @property
-    def unit(self) -> str:
-        """Who is protected, in words: "record" or "person"."""
+    def unit(self) -> Literal["record", "person"]:
+        """Who is protected."""
         return "record" if self.unit_records is None else "person"
 
     @property

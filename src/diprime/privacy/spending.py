@@ -15,9 +15,12 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Protocol
+from typing import Literal, Protocol
 
 from diprime.privacy.measures import PrivacyLoss
+
+Unit = Literal["record", "person"]
+"""Whom a release protects: one record, or one person with several records. A budget counts one of the two."""
 
 
 class BudgetError(ValueError):
@@ -31,10 +34,10 @@ class Transaction(Protocol):
     def study(self) -> str:
         """The name of the study, which ledgers of models carry."""
 
-    def check(self, loss: PrivacyLoss, what: str) -> None:
+    def check(self, loss: PrivacyLoss, what: str, unit: Unit | None) -> None:
         """Raise `BudgetError` unless the budget covers a loss."""
 
-    def charge(self, loss: PrivacyLoss, what: str) -> None:
+    def charge(self, loss: PrivacyLoss, what: str, unit: Unit | None) -> None:
         """Charge a loss that the budget covers. When this returns, a crash cannot undo it."""
 
 
@@ -91,14 +94,14 @@ def studies(carried: Iterable[Spendable] = ()) -> list[str]:
     return [budget.study for budget in in_force(carried)]
 
 
-def check(loss: PrivacyLoss, what: str, carried: Sequence[Spendable] = ()) -> None:
+def check(loss: PrivacyLoss, what: str, carried: Sequence[Spendable] = (), *, unit: Unit | None = "record") -> None:
     """Raise `BudgetError` unless all budgets in force cover a loss; to be called before any data are read."""
     for budget in in_force(carried):
         with budget.transaction() as transaction:
-            transaction.check(loss, what)
+            transaction.check(loss, what, unit)
 
 
-def charge(loss: PrivacyLoss, what: str, carried: Sequence[Spendable] = ()) -> list[str]:
+def charge(loss: PrivacyLoss, what: str, carried: Sequence[Spendable] = (), *, unit: Unit = "record") -> list[str]:
     """Charge a loss to all budgets in force and return their studies; to be called right before the first release.
 
     If one of them does not cover the loss, raise `BudgetError` and charge none.
@@ -106,9 +109,9 @@ def charge(loss: PrivacyLoss, what: str, carried: Sequence[Spendable] = ()) -> l
     with ExitStack() as stack:
         transactions = [stack.enter_context(budget.transaction()) for budget in in_force(carried)]
         for transaction in transactions:
-            transaction.check(loss, what)
+            transaction.check(loss, what, unit)
         for transaction in transactions:
-            transaction.charge(loss, what)
+            transaction.charge(loss, what, unit)
         return [transaction.study for transaction in transactions]
 
 

@@ -17,13 +17,16 @@ import numpy.typing as npt
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain
-from diprime.domain.batches import EncodedBatches
+from diprime.domain.batches import EncodedBatches, check_lengths
 from diprime.domain.encoding import Rows
+from diprime.domain.persons import PersonIndex
+from diprime.engines.persons import choose_records
 from diprime.estimators.base import sorted_classes
 from diprime.estimators.parameters import N_JOBS
 from diprime.estimators.trees import PrivateTrees
 from diprime.model.additive import AdditiveForest
 from diprime.model.forest import Forest
+from diprime.privacy.randomness import RandomSource
 from diprime.scoring.bins import Reference
 from diprime.scoring.cells import Floats
 
@@ -53,19 +56,33 @@ class Records:
     scores: Floats
 
 
-def read_records(model: PrivateTrees, batches: Iterable[tuple[Any, Any]]) -> Records:
-    """Read records in batches. Those without a valid target are left out, as they are in a fit, and nothing tells."""
+def read_records(
+    model: PrivateTrees, batches: Iterable[tuple[Any, ...]], source: RandomSource, *, of_persons: bool
+) -> Records:
+    """Read records in batches. Those without a valid target are left out, as they are in a fit, and nothing tells.
+
+    Of each person only one record is kept, drawn by random bits of its own, as in a fit.
+    """
     layout, n_rows = model.domain_.layout, 0
     none = np.zeros(0, dtype=np.int64)
     parts = [(none, none, np.zeros((0, layout.n_outputs if layout.n_outputs != TWO else 1)))]
-    for X, y in batches:
+    index, persons = PersonIndex(), [none]
+    for X, y, *groups in batches:
+        if bool(groups) != of_persons:
+            raise ValueError("Some batches have groups and some do not; give the persons of all records, or of none.")
         rows = model._reader(X)
         n_rows += rows.n_rows
         if n_rows > layout.max_rows:  # as in a fit: sums of more could exceed what the mechanism allows
             raise ValueError(f"There are more rows than the {layout.max_rows:,} that are supported.")
         parts.append(_read_batch(model, rows, y))
+        if of_persons:
+            persons.append(index.encode(groups[0]))
+            check_lengths(rows.n_rows, parts[-1][0], persons[-1])
     targets, decisions, scores = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return Records(targets, decisions, scores)
+    if of_persons:
+        targets = choose_records(targets, np.concatenate(persons), 1, source).target
+    known = targets >= 0
+    return Records(targets[known], decisions[known], scores[known])
 
 
 _Batch = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]
@@ -82,8 +99,7 @@ def _read_batch(model: PrivateTrees, rows: Rows, y: Any) -> _Batch:
     if domain.task == "classification":
         rank = np.argsort(sorted_classes(domain)[0])  # of each class of the domain in classes_
         targets = np.where(targets < 0, -1, rank[targets])
-    known = targets >= 0
-    return targets[known], decisions[known], scores[known]
+    return targets, decisions, scores
 
 
 def _scores(model: PrivateTrees, rows: Rows, threads: Threads) -> tuple[npt.NDArray[np.int64], Floats]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,14 @@ MIN_CONFIDENCE = 0.5
 
 
 def private_score(
-    model: Any, X: Any, y: Any, epsilon: float = 0.1, *, confidence: float = 0.95, random_state: Any = None
+    model: Any,
+    X: Any,
+    y: Any,
+    epsilon: float = 0.1,
+    *,
+    groups: Any = None,
+    confidence: float = 0.95,
+    random_state: Any = None,
 ) -> PrivateScore:
     """Score a fitted model on private test rows, at the price of epsilon.
 
@@ -49,6 +57,9 @@ def private_score(
         which would reveal them.
     epsilon : float, default=0.1
         The privacy budget of the score. Infinity gives scores without noise, which are not private.
+    groups : array or column of shape (n,), optional
+        The person of each row, where persons have several: one row of each, drawn at random, is used, so that all rows
+        of a person are protected together. Rows without one are left out.
     confidence : float, default=0.95
         The probability with which each interval covers the true score.
     random_state : None, int or RandomState, default=None
@@ -71,12 +82,13 @@ def private_score(
     >>> score.accuracy.low > 0.9, score.ledger.total
     (True, Fraction(1, 2))
     """
-    return _private_score(model, [(X, y)], epsilon, confidence, random_state)
+    batch = (X, y) if groups is None else (X, y, groups)
+    return _private_score(model, [batch], epsilon, confidence, random_state)
 
 
 def private_score_batches(
     model: Any,
-    batches: Iterable[tuple[Any, Any]],
+    batches: Iterable[tuple[Any, ...]],
     epsilon: float = 0.1,
     *,
     confidence: float = 0.95,
@@ -91,8 +103,8 @@ def private_score_batches(
     ----------
     model : fitted estimator
         A forest or a boosted model.
-    batches : iterable of pairs (X, y)
-        Test rows and targets, as for `private_score`. The iterable is read once.
+    batches : iterable of pairs (X, y), or of triples (X, y, groups)
+        Test rows, targets and persons, as for `private_score`. The iterable is read once.
     epsilon, confidence, random_state
         As for `private_score`.
 
@@ -105,7 +117,7 @@ def private_score_batches(
 
 
 def _private_score(
-    model: Any, batches: Iterable[tuple[Any, Any]], epsilon: Any, confidence: Any, random_state: Any
+    model: Any, batches: Iterable[tuple[Any, ...]], epsilon: Any, confidence: Any, random_state: Any
 ) -> PrivateScore:
     """Plan, pay and release. Every release of a score passes through here."""
     if not isinstance(model, PrivateTrees):
@@ -123,14 +135,23 @@ def _private_score(
     words = f"a score of {type(model).__name__}"
     loss = PureEpsilon(ledger.epsilon).loss(1)
     spending.refuse_waived(ledger.waivers, words)
-    spending.check(loss, words)
+    spending.check(loss, words, unit=None)  # whether there are persons, the first batch will tell
     tables = Tables(plan, ledger, source)
-    records = read_records(model, batches)
-    ledger.studies = spending.charge(loss, words)
+    batches, of_persons = _with_persons(batches)
+    ledger.unit_records = 1 if of_persons else None
+    records = read_records(model, batches, source, of_persons=of_persons)
+    ledger.studies = spending.charge(loss, words, unit=ledger.unit)
     content = _score(model, records, tables, confidence)
     if ledger.total != ledger.epsilon:
         raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
     return PrivateScore(ledger, confidence, **content)
+
+
+def _with_persons(batches: Iterable[tuple[Any, ...]]) -> tuple[Iterable[tuple[Any, ...]], bool]:
+    """Return the batches, and whether the first has persons; without any batch, records are taken for persons."""
+    iterator = iter(batches)
+    first = list(islice(iterator, 1))
+    return chain(first, iterator), bool(first) and len(first[0]) > len(("X", "y"))
 
 
 def _score(model: PrivateTrees, records: Records, tables: Tables, confidence: float) -> dict[str, Any]:

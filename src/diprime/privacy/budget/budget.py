@@ -241,7 +241,7 @@ class Budget:
         """
         loss = ApproximateDP(epsilon, exact_delta(delta)).loss(1) + GaussianDP(mu_squared).loss(1)
         with self.transaction() as transaction:
-            transaction.charge(loss, what)
+            transaction.charge(loss, what, None)
 
     def __enter__(self) -> Budget:
         spending.enter(self)

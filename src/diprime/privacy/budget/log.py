@@ -30,7 +30,7 @@ from diprime.privacy.measures import (
     rounded_down_text,
     rounded_text,
 )
-from diprime.privacy.spending import BudgetError
+from diprime.privacy.spending import BudgetError, Unit
 
 VERSION = 1
 MAX_ENTRIES = 10_000
@@ -41,11 +41,17 @@ _MAX_DIGITS = 500  # of the common denominator of all charges
 _STUDY = re.compile(r"[0-9a-f]{32}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
+# To add up what protects single records and what protects persons would promise persons more than they get.
+_OTHER_UNIT: dict[Unit, str] = {
+    "record": "The budget takes every record for a person, as its first charge did, but {what} protects persons with "
+    "several records; use another budget.",
+    "person": "The budget counts persons with several records, but {what} protects single records; give groups.",
+}
 _TYPES_OF_TERMS: dict[str, type] = {
     "diprime_budget": int, "study": str, "created": str, "epsilon": str, "delta": str, "pure": str, "checksum": str,
 }  # fmt: skip
 _TYPES_OF_ENTRY: dict[str, type] = {
-    "entry": int, "time": str, "what": str, "epsilon": str, "mu_squared": str, "delta": str, "before": str,
+    "entry": int, "time": str, "what": str, "unit": str, "epsilon": str, "mu_squared": str, "delta": str, "before": str,
     "checksum": str,
 }  # fmt: skip
 
@@ -105,12 +111,15 @@ class Entry:
         What was released.
     loss : PrivacyLoss
         What it costs.
+    unit : {"record", "person"} or None
+        Whom that protects: one record, or one person with several records; None is whom the budget counts anyway.
     """
 
     number: int
     time: str
     what: str
     loss: PrivacyLoss
+    unit: Unit | None = None
 
     def line(self, before: bytes) -> bytes:
         """Return the line of the log after another one."""
@@ -119,6 +128,7 @@ class Entry:
                 "entry": self.number,
                 "time": self.time,
                 "what": self.what,
+                "unit": self.unit or "",
                 "epsilon": exact_text(self.loss.epsilon),
                 "mu_squared": exact_text(self.loss.mu_squared),
                 "delta": exact_text(self.loss.delta),
@@ -143,6 +153,8 @@ class Log:
         What the budget still covers.
     denominator : int
         The common denominator of all charges.
+    unit : {"record", "person"} or None
+        Whom the charges protect, as far as they say.
     """
 
     terms: Terms
@@ -150,6 +162,7 @@ class Log:
     last_line: bytes
     state: PrivacyFilter
     denominator: int
+    unit: Unit | None = None
 
     @classmethod
     def new(cls, terms: Terms) -> Log:
@@ -182,10 +195,10 @@ class Log:
             entries.append(entry)
         return replace(log, entries=tuple(entries))
 
-    def after(self, loss: PrivacyLoss, what: str) -> Log:
+    def after(self, loss: PrivacyLoss, what: str, unit: Unit | None = None) -> Log:
         """Return the log with one more charge; raise `BudgetError` if the budget does not cover it."""
         shortened = what if len(what) <= _MAX_WHAT else what[: _MAX_WHAT - 1] + "…"
-        entry = Entry(len(self.entries) + 1, _now(), shortened, loss)
+        entry = Entry(len(self.entries) + 1, _now(), shortened, loss, unit)
         return replace(self._following(entry), entries=(*self.entries, entry))
 
     def _following(self, entry: Entry) -> Log:
@@ -193,6 +206,8 @@ class Log:
         loss = entry.loss
         if not all(isinstance(cost, Fraction) or cost == math.inf for cost in loss.parts):
             raise TypeError(f"What {entry.what} costs must be fractions, or the log could not be exact: {loss}.")
+        if self.unit and entry.unit and self.unit != entry.unit:
+            raise BudgetError(_OTHER_UNIT[self.unit].format(what=entry.what))
         state = self.state.after(loss) if min(loss.parts) >= 0 else None
         if state is None:
             raise BudgetError(self._refusal(loss, entry.what))
@@ -202,7 +217,8 @@ class Log:
         denominator = math.lcm(self.denominator, *(cost.denominator for cost in costs))
         if denominator >= 10**_MAX_DIGITS:
             raise BudgetError("The charges have no common denominator of reasonable size; round epsilon.")
-        return replace(self, last_line=entry.line(self.last_line), state=state, denominator=denominator)
+        line, unit = entry.line(self.last_line), self.unit or entry.unit
+        return replace(self, last_line=line, state=state, denominator=denominator, unit=unit)
 
     def _refusal(self, loss: PrivacyLoss, what: str) -> str:
         budget = f"epsilon = {rounded_text(self.terms.epsilon)}"
@@ -263,7 +279,9 @@ def _read_entry(line: bytes, number: int, before: bytes, where: str) -> Entry:
         data = _read_object(line, _TYPES_OF_ENTRY, (), where)
         delta = exact_delta(_number(data, "delta", where))
         loss = PrivacyLoss(_number(data, "epsilon", where), _number(data, "mu_squared", where), delta)
-        entry = Entry(data["entry"], data["time"], data["what"], loss)
+        if data["unit"] not in ("", "record", "person"):
+            raise ValueError(f"{where} protects somebody unknown.")
+        entry = Entry(data["entry"], data["time"], data["what"], loss, data["unit"] or None)
         rewritten = entry.line(before)
     except (ValueError, RecursionError):
         raise BudgetError(_changed(where)) from None

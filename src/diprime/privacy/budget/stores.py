@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from diprime._util.locked_file import append_line, create_file, locked_file, read_all
 from diprime.privacy.budget.log import MAX_BYTES, Entry, Log, Terms
 from diprime.privacy.measures import PrivacyLoss
-from diprime.privacy.spending import BudgetError
+from diprime.privacy.spending import BudgetError, Unit
 
 
 class LogTransaction:
@@ -34,13 +34,13 @@ class LogTransaction:
         """The name of the study."""
         return self.log.terms.study
 
-    def check(self, loss: PrivacyLoss, what: str) -> None:
+    def check(self, loss: PrivacyLoss, what: str, unit: Unit | None) -> None:
         """Raise `BudgetError` unless the budget covers a loss."""
-        self.log.after(loss, what)
+        self.log.after(loss, what, unit)
 
-    def charge(self, loss: PrivacyLoss, what: str) -> None:
+    def charge(self, loss: PrivacyLoss, what: str, unit: Unit | None) -> None:
         """Charge a loss."""
-        log = self.log.after(loss, what)
+        log = self.log.after(loss, what, unit)
         self._keep(log)
         self.log = log
 
