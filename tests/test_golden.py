@@ -9,6 +9,8 @@ import diprime
 from tests.golden import CASES, FIXTURES, PATH, describe, describe_case, make
 
 GOLDEN = json.loads(PATH.read_text(encoding="utf-8"))
+# The digests of the fits when their files were written: fits may change since, files are read as they are.
+OF_FILES = json.loads((FIXTURES / "digests.json").read_text(encoding="utf-8"))
 
 
 def assert_described(found, expected):
@@ -35,7 +37,7 @@ def test_file_of_an_earlier_version_is_read_as_it_was_written(path, tmp_path):
     case = next(case for case in CASES.values() if case.file_name == path.stem)
     model = diprime.load(path)
     X = make(case.target, 500, seed=99)[0]
-    assert_described(describe(model, X), GOLDEN[case.name])
+    assert_described(describe(model, X), OF_FILES[path.stem])
     model.save(tmp_path / "again.diprime")
     again = diprime.load(tmp_path / "again.diprime")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))

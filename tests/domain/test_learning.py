@@ -1,6 +1,7 @@
 """Domains learnt privately: what they cost, what they find, and that nothing depends on a single record."""
 
 import math
+from datetime import date, datetime
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from diprime import Categorical, DiPriMeRegressor, Domain, Numeric, PrivacyWarning
+from diprime import Categorical, Date, DiPriMeRegressor, Domain, Integer, Numeric, PrivacyWarning
 from diprime.domain import learning
 from diprime.domain.codes import BUCKETS
 from diprime.domain.learning import LearningPlan, cost_unit
@@ -55,7 +56,7 @@ def test_without_noise_the_range_is_the_least_that_covers_all():
     ):
         assert feature.low <= values.min()
         assert feature.high >= values.max()
-    assert domain.features["age"] == Numeric(18, 89)
+    assert domain.features["age"] == Integer(18, 89)
     assert not domain.origin.ledger.is_private
 
 
@@ -151,12 +152,40 @@ def test_mistakes_are_explained(y, arguments, words):
 
 def test_kinds_follow_from_dtypes():
     y = pl.Series([True, False])
-    frame = pl.DataFrame({"a": [1, 2], "b": [0.5, None], "c": ["x", None], "d": [True, None]})
+    days, times = [date(2020, 1, 1), None], [None, datetime(2021, 1, 1, 12)]
+    columns = {"a": [1, 2], "b": [0.5, None], "c": ["x", None], "d": [True, None], "e": days, "f": times}
+    frame = pl.DataFrame(columns)
     domain = Domain.learn(frame, y, 1.0)
-    assert [type(feature) for feature in domain.features.values()] == [Numeric, Numeric, Categorical, Categorical]
+    kinds = [Integer, Numeric, Categorical, Categorical, Date, Date]
+    assert all(isinstance(f, (k, Numeric)) for f, k in zip(domain.features.values(), kinds, strict=True))
+    assert [type(f) for name, f in domain.features.items() if name != "a"] == kinds[1:], "noise may make a's too wide"
+    assert domain.features["e"].parts == ("weekday", "month")
+    assert domain.features["f"].parts == ("weekday", "month", "hour")
     assert domain.target == Categorical([False, True])
     with pytest.raises(TypeError, match="expected; convert it to numbers"):
         Domain.learn(frame[["c"]], y, 1.0, features={"c": Numeric()})
+
+
+def test_ranges_of_dates_are_learnt_and_cover_them():
+    rng = np.random.default_rng(3)
+    times = np.datetime64("2015-03-01") + rng.integers(0, 4 * 365 * 24, 5000).astype("m8[h]")
+    domain = Domain.learn(pl.DataFrame({"when": times}), rng.random(5000), 2.0)
+    when = domain.features["when"]
+    assert isinstance(when, Date)
+    inside = (pl.Series(times).dt.timestamp("us") >= when.first_moment) & (
+        pl.Series(times).dt.timestamp("us") <= when.last_moment
+    )
+    assert inside.mean() > 0.95
+    assert when.low.year >= 1900
+    assert when.high.year < 2100
+    assert Domain.from_toml(domain.to_toml()) == domain
+
+
+def test_a_range_beyond_all_integers_is_one_of_numbers():
+    assert learning._with_range(Numeric(), {"whole"}, 0.0, 2.0**900) == Numeric(0, 2.0**900)
+    assert learning._with_range(Numeric(), {"whole"}, -0.5, 3.5) == Integer(-1, 4)
+    far = learning._with_range(Numeric(), {"date"}, 2.0**800, 2.0**900)
+    assert (far.low, far.parts) == (date.max, ("weekday", "month"))
 
 
 # No record decides about an error, and none is told apart ------------------------------------------------------------

@@ -53,6 +53,7 @@ _UNITS_PER_EPSILON = 1 << 12  # so that tables of weights are not too long
 _MAX_EPSILON = 1 << 12  # above it, penalties do not shrink further: they still decide between intervals of equal costs
 
 _MAX_MOMENT = float(1 << 62)
+_MAX_INTEGER = float(1 << 62)  # noise may choose a range beyond what integers have; it stays one of numbers
 
 TARGET = None
 """Stands for the target among the names of columns."""
@@ -354,7 +355,7 @@ def _with_range(feature: Feature, dtypes: set[str], low: float, high: float) -> 
     if dtypes and dtypes <= {"date", "time"}:
         parts: tuple[PartName, ...] = ("weekday", "month", "hour") if "time" in dtypes else ("weekday", "month")
         return Date.covering(_clamped(low), _clamped(high), parts)
-    if dtypes == {"whole"} and feature.scale == "linear":
+    if dtypes == {"whole"} and feature.scale == "linear" and max(-low, high) < _MAX_INTEGER:
         return Integer(math.floor(low), math.ceil(high))
     return replace(feature, low=low, high=high)
 

@@ -266,6 +266,8 @@ def loss_text(loss: PrivacyLoss) -> str:
     costs = [f"epsilon = {rounded_text(loss.epsilon)}"] if loss.epsilon or not loss.mu_squared else []
     if loss.mu_squared:
         costs.append(f"mu^2 = {rounded_text(loss.mu_squared)}")
+    if loss.delta:
+        costs.append(f"delta = {rounded_text(loss.delta)}")
     return ", ".join(costs)
 
 

@@ -34,10 +34,10 @@ class Transaction(Protocol):
     def study(self) -> str:
         """The name of the study, which ledgers of models carry."""
 
-    def check(self, loss: PrivacyLoss, what: str, unit: Unit | None) -> None:
+    def check(self, loss: PrivacyLoss, what: str, unit: Unit | None = None) -> None:
         """Raise `BudgetError` unless the budget covers a loss."""
 
-    def charge(self, loss: PrivacyLoss, what: str, unit: Unit | None) -> None:
+    def charge(self, loss: PrivacyLoss, what: str, unit: Unit | None = None) -> None:
         """Charge a loss that the budget covers. When this returns, a crash cannot undo it."""
 
 

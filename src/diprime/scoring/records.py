@@ -57,29 +57,29 @@ class Records:
 
 
 def read_records(
-    model: PrivateTrees, batches: Iterable[tuple[Any, ...]], source: RandomSource, *, of_persons: bool
+    model: PrivateTrees, batches: Iterable[tuple[Any, ...]], source: RandomSource | None = None
 ) -> Records:
     """Read records in batches. Those without a valid target are left out, as they are in a fit, and nothing tells.
 
-    Of each person only one record is kept, drawn by random bits of its own, as in a fit.
+    With a source, the batches have persons, and one record of each is kept, drawn by random bits of its own as in a fit.
     """
     layout, n_rows = model.domain_.layout, 0
     none = np.zeros(0, dtype=np.int64)
     parts = [(none, none, np.zeros((0, layout.n_outputs if layout.n_outputs != TWO else 1)))]
     index, persons = PersonIndex(), [none]
     for X, y, *groups in batches:
-        if bool(groups) != of_persons:
+        if bool(groups) != (source is not None):
             raise ValueError("Some batches have groups and some do not; give the persons of all records, or of none.")
         rows = model._reader(X)
         n_rows += rows.n_rows
         if n_rows > layout.max_rows:  # as in a fit: sums of more could exceed what the mechanism allows
             raise ValueError(f"There are more rows than the {layout.max_rows:,} that are supported.")
         parts.append(_read_batch(model, rows, y))
-        if of_persons:
+        if source is not None:
             persons.append(index.encode(groups[0]))
             check_lengths(rows.n_rows, parts[-1][0], persons[-1])
     targets, decisions, scores = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    if of_persons:
+    if source is not None:
         targets = choose_records(targets, np.concatenate(persons), 1, source).target
     known = targets >= 0
     return Records(targets[known], decisions[known], scores[known])

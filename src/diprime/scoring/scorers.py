@@ -139,7 +139,7 @@ def _private_score(
     tables = Tables(plan, ledger, source)
     batches, of_persons = _with_persons(batches)
     ledger.unit_records = 1 if of_persons else None
-    records = read_records(model, batches, source, of_persons=of_persons)
+    records = read_records(model, batches, source if of_persons else None)
     ledger.studies = spending.charge(loss, words, unit=ledger.unit)
     content = _score(model, records, tables, confidence)
     if ledger.total != ledger.epsilon:

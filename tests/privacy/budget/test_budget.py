@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import clone
 
 from diprime import Budget, BudgetError
+from diprime.privacy import spending
 from diprime.privacy.gaussian_dp import gaussian_budget
 from diprime.privacy.measures import PrivacyLoss
 
@@ -54,9 +55,25 @@ def test_a_budget_as_plain_data_is_exact(budget):
     data = json.loads(json.dumps(budget.to_dict()))
     assert (data["study"], data["epsilon"], data["delta"], data["pure"]) == (budget.study, "3", "1/100000", None)
     (entry,) = data["entries"]
-    assert PrivacyLoss(Fraction(entry["epsilon"]), Fraction(entry["mu_squared"])) == ONE + BOOSTED
-    assert data["spent"] == {name: entry[name] for name in ("epsilon", "mu_squared")}
-    assert data["left"] == {"epsilon": str(budget.left.epsilon), "mu_squared": str(budget.left.mu_squared)}
+    parts = ("epsilon", "mu_squared", "delta")
+    assert PrivacyLoss(*(Fraction(entry[name]) for name in parts)) == ONE + BOOSTED
+    assert data["spent"] == {name: entry[name] for name in parts}
+    assert data["left"] == dict(zip(parts, map(str, budget.left.parts), strict=True))
+
+
+def test_a_budget_counts_records_or_persons_but_not_both():
+    cases = [("record", "person", "takes every record for a person"), ("person", "record", "give groups")]
+    for first, other, message in cases:
+        counting = Budget(3, 1e-5)
+        with counting:
+            spending.charge(ONE, "a fit", unit=first)
+            counting.charge("something else", epsilon=1)
+            with pytest.raises(BudgetError, match=message):
+                spending.check(ONE, "a fit", unit=other)
+            with pytest.raises(BudgetError, match=message):
+                spending.charge(ONE, "a fit", unit=other)
+            spending.charge(ONE, "a fit", unit=first)
+        assert [entry.unit for entry in counting.entries] == [first, None, first]
 
 
 def test_costs_are_as_exact_as_their_digits(budget):

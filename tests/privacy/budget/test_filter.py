@@ -37,7 +37,33 @@ def after(start, *losses):
 
 def test_every_component_of_a_loss_has_its_rule_here():
     """A new kind of loss must be given limits in the accounts, or it would be spent for nothing."""
-    assert [field.name for field in fields(PrivacyLoss)] == ["epsilon", "mu_squared"]
+    assert [field.name for field in fields(PrivacyLoss)] == ["epsilon", "mu_squared", "delta"]
+
+
+def test_charges_with_a_delta_take_it_from_that_of_the_budget():
+    part = DELTA / 4
+    levels = PrivacyLoss(Fraction(1, 2), delta=part)
+    state = after(PrivacyFilter.start(Fraction(3), DELTA), *[levels] * 4)
+    assert state.spent == PrivacyLoss(Fraction(2), delta=DELTA)
+    assert state.after(PrivacyLoss(Fraction(1, 100), delta=Fraction(1, 10**30))) is None
+    assert state.after(pure(1)) is not None
+    assert state.after(boosted(Fraction(1, 100))) is None, "no delta is left for it"
+    assert PrivacyFilter.start(Fraction(3), Fraction(0)).after(levels) is None
+
+
+def test_gaussian_charges_get_the_delta_that_is_left_and_then_all_of_it_is_taken():
+    part = DELTA / 4
+    state = after(PrivacyFilter.start(Fraction(3), DELTA), PrivacyLoss(Fraction(1), delta=part))
+    most = gaussian_budget(Fraction(2), DELTA - part)
+    assert state.largest_gaussian() == most < gaussian_budget(Fraction(2), DELTA)
+    decided = state.after(PrivacyLoss(mu_squared=most))
+    assert decided is not None
+    assert state.after(PrivacyLoss(mu_squared=most * Fraction(1001, 1000))) is None
+    for first in (most, most / 100):
+        later = state.after(PrivacyLoss(mu_squared=first))
+        assert later.after(PrivacyLoss(Fraction(1, 1000), delta=Fraction(1, 10**12))) is None
+    deltas = [delta_upper_bound(a.limit.mu_squared, 3 - a.limit.epsilon) for a in state.after(boosted(1)).accounts]
+    assert sum(deltas) <= DELTA - part
 
 
 def test_pure_charges_add_up_to_epsilon_exactly():

@@ -34,11 +34,11 @@ class LogTransaction:
         """The name of the study."""
         return self.log.terms.study
 
-    def check(self, loss: PrivacyLoss, what: str, unit: Unit | None) -> None:
+    def check(self, loss: PrivacyLoss, what: str, unit: Unit | None = None) -> None:
         """Raise `BudgetError` unless the budget covers a loss."""
         self.log.after(loss, what, unit)
 
-    def charge(self, loss: PrivacyLoss, what: str, unit: Unit | None) -> None:
+    def charge(self, loss: PrivacyLoss, what: str, unit: Unit | None = None) -> None:
         """Charge a loss."""
         log = self.log.after(loss, what, unit)
         self._keep(log)
