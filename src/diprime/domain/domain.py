@@ -48,9 +48,9 @@ class Domain:
     target_name : str, optional
         The column that holds the target, for programs that read tables from files.
     origin : Origin, optional
-        Where these facts come from: declared, unless `infer`, `learn` or a file says otherwise. Files, pickles and models carry
-        it, and a model whose domain was read from the data is not private. Domains that differ in nothing else are
-        equal.
+        Where these facts come from: declared, unless `infer`, `learn` or a file says otherwise. Files, pickles and
+        models carry it, and a model whose domain was read from the data is not private. Domains that differ in nothing
+        else are equal.
 
     Attributes
     ----------
