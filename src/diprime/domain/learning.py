@@ -39,7 +39,7 @@ NO_CLASS = "no class is frequent enough"
 
 _MAX_UNIT = 1 << 16
 _UNITS_PER_EPSILON = 1 << 12  # so that tables of weights are not too long
-_MAX_EPSILON = 1 << 12  # above it, penalties do not shrink further: they still decide between intervals of equal costs
+_MAX_EPSILON = 1 << 8  # above it, penalties do not shrink further: they still decide between intervals of equal costs
 
 TARGET = None
 """Stands for the target among the names of columns."""
