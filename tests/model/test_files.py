@@ -126,6 +126,15 @@ def test_a_file_from_before_origins_knows_an_unchecked_draft_from_its_ledger(tmp
     assert load(saved(model, tmp_path)).domain_.origin.kind == "read"
 
 
+def test_a_file_whose_domain_is_open_is_refused():
+    content = small_model("regression")._to_content()
+    data = to_bytes(content)
+    header = read_header(data)
+    del header["domain"]["target"]["low"], header["domain"]["target"]["high"]
+    with pytest.raises(ModelFileError, match="its domain lacks ranges or levels"):
+        from_bytes(with_header(data, header))
+
+
 def test_a_file_whose_ledger_hides_that_the_domain_was_read_from_the_data_is_refused():
     content = small_model("regression")._to_content()
     read = replace(content, domain=replace(content.domain, origin=Origin("read")))

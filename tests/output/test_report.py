@@ -140,7 +140,7 @@ def text_of(*parts):
 @pytest.mark.parametrize("pure", [Fraction(0), Fraction(1, 4)])
 def test_gaussian_charges_are_shown_in_their_measure_and_delta_in_plain_words(pure):
     ledger = gaussian_ledger(1, pure)
-    model = SimpleNamespace(privacy_=ledger, forest_=None, method="a method")
+    model = SimpleNamespace(privacy_=ledger, domain_=DOMAINS["regression"], forest_=None, method="a method")
     text = text_of(
         *(section(model) for section in (sections.verdict, sections.promise, sections.ledger, sections.cite))
     )
@@ -159,7 +159,7 @@ def test_gaussian_charges_are_shown_in_their_measure_and_delta_in_plain_words(pu
 
 
 def test_a_large_epsilon_beside_a_delta_is_written_readably():
-    text = text_of(sections.promise(SimpleNamespace(privacy_=gaussian_ledger(30))))
+    text = text_of(sections.promise(SimpleNamespace(privacy_=gaussian_ledger(30), domain_=DOMAINS["regression"])))
     assert "e^30 times" in text
     assert "guesses right" not in text
     assert "This is a weak promise" in text

@@ -18,8 +18,8 @@ The modules, in the order in which data pass through them:
 - `batches`: records that arrive in batches, kept as codes;
 - `target_layout`: encoded targets as the integer vectors that histograms add up.
 
-Except in `inference` and `learning`, every value is read by itself: no record changes what another one is encoded to,
-and no error depends on a value.
+Except in `inference` and `learning`, every value is read by itself: no record changes what another one is encoded to.
+No error depends on a value, but for those of `inference`.
 """
 
 from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS

@@ -50,7 +50,7 @@ LEARNT_FROM_RECORDS = (
 
 _MAX_UNIT = 1 << 16
 _UNITS_PER_EPSILON = 1 << 12  # so that tables of weights are not too long
-_MAX_EPSILON = 1 << 12  # above it, penalties do not shrink further: they still decide between intervals of equal costs
+_MAX_EPSILON = 1 << 8  # above it, penalties do not shrink further: they still decide between intervals of equal costs
 
 _MAX_MOMENT = float(1 << 62)
 _MAX_INTEGER = float(1 << 62)  # noise may choose a range beyond what integers have; it stays one of numbers

@@ -203,6 +203,8 @@ def _read_format_3(header: dict[str, Any], body: memoryview) -> ModelContent:
         raise ValueError("it does not say which kind of model it is.")
     _check_entries(header, {**_ENTRIES, "quantum_exponent": int} if kind == "boosting" else _ENTRIES)
     domain = _within("domain", Domain.from_dict, header["domain"])
+    if domain.is_open:
+        raise ValueError("its domain lacks ranges or levels.")
     if header["task"] != domain.task:
         raise ValueError("its task is not that of its target.")
     forest = _read_boosted(header, body, domain) if kind == "boosting" else _read_forest(header, body, domain)

@@ -61,7 +61,7 @@ def read_records(
 ) -> Records:
     """Read records in batches. Those without a valid target are left out, as they are in a fit, and nothing tells.
 
-    With a source, the batches have persons, and one record of each is kept, drawn by random bits of its own as in a fit.
+    With a source, the batches have persons, and one record of each is kept, drawn as in a fit.
     """
     layout, n_rows = model.domain_.layout, 0
     none = np.zeros(0, dtype=np.int64)
