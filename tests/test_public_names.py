@@ -12,7 +12,7 @@ import diprime
 TOP_LEVEL = {
     "AdditiveForest", "Categorical", "Charge", "DiPriMeBoostingClassifier", "DiPriMeBoostingRegressor",
     "DiPriMeClassifier", "DiPriMeRegressor", "Domain", "Explanation", "Forest", "Ledger", "ModelFileError", "Numeric",
-    "PrivacyWarning", "__version__", "load", "merge",
+    "PrivacyWarning", "PrivateSearch", "__version__", "load", "merge",
 }  # fmt: skip
 # Each façade, the module whose public names it re-exports, and these names.
 FACADES = {

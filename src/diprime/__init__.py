@@ -12,6 +12,7 @@ from diprime.model.files import ModelFileError
 from diprime.model.forest import Forest
 from diprime.privacy.charges import Charge
 from diprime.privacy.ledger import Ledger, PrivacyWarning
+from diprime.search import PrivateSearch
 
 __all__ = [
     "AdditiveForest",
@@ -28,6 +29,7 @@ __all__ = [
     "ModelFileError",
     "Numeric",
     "PrivacyWarning",
+    "PrivateSearch",
     "__version__",
     "load",
     "merge",

@@ -22,9 +22,10 @@ from diprime.privacy.measures import PureEpsilon
 from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.mechanisms.laplace import discrete_laplace
 from diprime.privacy.mechanisms.selection import Costs, Selection
+from diprime.privacy.mechanisms.stopping import best_of_random_number
 from diprime.privacy.mechanisms.subsets import subset_median
 from diprime.privacy.mechanisms.weights import Weights
-from diprime.privacy.randomness import Streams
+from diprime.privacy.randomness import RandomSource, Streams
 
 EPSILON = Fraction(1)
 CHARGE = Charge("sums", "discrete Laplace", "L1 sensitivity 1", PureEpsilon(EPSILON))
@@ -66,6 +67,17 @@ def selections(streams: Streams, table: Weights, ledger: Ledger) -> None:
     Selection(streams=streams, cost_range=2, n_candidates=3)  # unpaid
     Selection.uniform(streams, 3).table = table  # unpaid
     subset_median(EPSILON, 0, [1, 2])  # unpaid
+
+
+def repeat(measure: PureEpsilon) -> tuple[int, str]:
+    return 0, "outcome"
+
+
+def repetitions(source: RandomSource, receipt: Receipt) -> None:
+    best_of_random_number(repeat, receipt, 7, source)
+    best_of_random_number(repeat, EPSILON, 7, source)  # unpaid
+    best_of_random_number(repeat, CHARGE, 7, source)  # unpaid
+    best_of_random_number(repeat, max_repetitions=7, source=source)  # unpaid
 
 
 def receipts(receipt: Receipt) -> None:
@@ -110,9 +122,13 @@ def users_of(*names):
     return found
 
 
-def test_one_place_opens_ledgers():
-    """A ledger of one's own pays for anything: only the estimators open one, and it is the one that they show."""
-    assert users_of("Ledger") == {"estimators/base.py"}
+def test_few_places_open_ledgers():
+    """A ledger of one's own pays for anything: estimators open one, and it is the one that they show.
+
+    A search pays for its fits from that one, and opens a ledger for each fit, of what was paid for it, and one for the
+    records that choose, none of which trains.
+    """
+    assert users_of("Ledger") == {"estimators/base.py", "search/choosing.py"}
 
 
 def test_only_published_recipes_weigh_costs_otherwise_than_was_paid():

@@ -31,6 +31,7 @@ from diprime.model.additive import AdditiveForest, quantum_for
 from diprime.model.explanation import Explanation, explain, targets_of
 from diprime.privacy.gaussian_dp import gaussian_budget
 from diprime.privacy.ledger import Ledger
+from diprime.privacy.measures import GaussianDP, Measure
 from diprime.privacy.randomness import RandomSource
 from diprime.training.boosting import defaults
 from diprime.training.boosting.plan import BoostingPlan
@@ -71,9 +72,9 @@ class _Boosting(PrivateTrees):
 
     # -- fit -----------------------------------------------------------------------------------------------------------
 
-    def _check_settings(self, n_features: int) -> BoostingSettings:
+    def _check_shared_settings(self, n_features: int, n_fits: int) -> BoostingSettings:
         epsilon, delta = EPSILON.check(self.epsilon), DELTA.check(self.delta)
-        n_rounds = N_ROUNDS.check(self.n_rounds) or defaults.n_rounds(gaussian_budget(epsilon, delta))
+        n_rounds = N_ROUNDS.check(self.n_rounds) or defaults.n_rounds(gaussian_budget(epsilon, delta) / n_fits)
         rate = LEARNING_RATE.check(self.learning_rate)
         return BoostingSettings(
             epsilon=epsilon,
@@ -82,7 +83,11 @@ class _Boosting(PrivateTrees):
             learning_rate=defaults.learning_rate(n_rounds) if rate is None else float(rate),
             interactions=INTERACTIONS.check(self.interactions),
             verbose=VERBOSE.check(self.verbose),
+            n_fits=n_fits,
         )
+
+    def _measure(self, settings: BoostingSettings) -> Measure:
+        return GaussianDP(settings.mu_squared)
 
     def _plan(self, settings: BoostingSettings, domain: Domain) -> BoostingPlan:
         return BoostingPlan.make(settings, domain)

@@ -35,6 +35,7 @@ from diprime.estimators.trees import PrivateTrees, TreeClassifierMixin, TreeRegr
 from diprime.model.forest import Forest
 from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.ledger import Accounting, Ledger
+from diprime.privacy.measures import Measure, PureEpsilon
 from diprime.privacy.randomness import RandomSource
 from diprime.training.estimates import LeafSums
 from diprime.training.plan import BudgetPlan
@@ -82,8 +83,8 @@ class _DiPriMe(PrivateTrees):
 
     # -- parameters ----------------------------------------------------------------------------------------------------
 
-    def _check_settings(self, n_features: int) -> Settings:
-        epsilon = EPSILON.check(self.epsilon)
+    def _check_shared_settings(self, n_features: int, n_fits: int) -> Settings:
+        epsilon = EPSILON.check(self.epsilon) / n_fits
         method = METHOD.check(self.method)
         partition = PARTITION.check(self.partition)
         same_rows = epsilon == math.inf and not partition
@@ -101,6 +102,9 @@ class _DiPriMe(PrivateTrees):
             policy=PUBLISHED if ACCOUNTING.check(self.accounting) == "paper" else STRICT,
             verbose=VERBOSE.check(self.verbose),
         )
+
+    def _measure(self, settings: Settings) -> Measure:
+        return PureEpsilon(settings.epsilon)
 
     def _plan(self, settings: Settings, domain: Domain) -> BudgetPlan:
         return BudgetPlan.make(settings, domain)

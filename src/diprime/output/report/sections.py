@@ -192,9 +192,8 @@ def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
     elements += [tag("p", f"Composition: {reason}.", class_="note") for reason in reasons]
     elements += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
     elements += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
-    for i, part in enumerate(ledger.merged, 1):
-        part_name = f"model {i} of {len(ledger.merged)}"
-        elements += [tag("h3", part_name[0].upper() + part_name[1:]), *_ledger_elements(part, part_name)]
+    for part_name, part in ledger.parts:
+        elements += [tag("h3", part_name), *_ledger_elements(part, part_name[0].lower() + part_name[1:])]
     return elements
 
 
