@@ -29,6 +29,7 @@ from diprime.cli.data_files import DataFile, InputError, read_domain, target_col
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.cli.drafting import count_unchecked_lines, draft
 from diprime.cli.planning import Boosted, Model, estimator, rehearse
+from diprime.cli.setting_options import TryOption, read_settings
 from diprime.cli.shell import (
     EXIT_CODES,
     CommandGroup,
@@ -40,6 +41,7 @@ from diprime.cli.shell import (
     stdout,
 )
 from diprime.domain import Task
+from diprime.estimators.parameters import EPSILON
 from diprime.model.explanation import Explanation
 from diprime.model.tree_view import Tree, contribution_text, read_tree
 from diprime.output.report import render
@@ -256,20 +258,64 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     with progress("Reading") as advance:
         batches = file.decoded_batches({**domain.features, target: domain.target}, advance)
         model.fit_batches((batch.select(domain.names), batch[target]) for batch in batches)
-    unchecked = count_unchecked_lines(text)
-    if unchecked:
-        model.privacy_.waive(
-            f"{unchecked} lines of the domain's file say that nobody has checked that they are public."
-        )
-        print_note(
-            f"diprime: warning: {domain_path} has {unchecked} lines that still say “check”, so the model is marked "
-            "as not private; delete the remark on each line that is public knowledge, and fit again."
-        )
+    _waive_unchecked(model.privacy_, text, domain_path)
     model.save(output)
     if as_json:
         print_json({"model": str(output), **_summary(model)})
     else:
         print(f"{model.privacy_}\n\nWritten to {output}.")
+
+
+def _waive_unchecked(ledger: Ledger, text: str, domain_path: Path) -> None:
+    """Mark a model as not private if nobody has checked the draft of its domain."""
+    unchecked = count_unchecked_lines(text)
+    if unchecked:
+        ledger.waive(f"{unchecked} lines of the domain's file say that nobody has checked that they are public.")
+        print_note(
+            f"diprime: warning: {domain_path} has {unchecked} lines that still say “check”, so the model is marked "
+            "as not private; delete the remark on each line that is public knowledge, and fit again."
+        )
+
+
+@app.command(
+    epilog=_examples(
+        "diprime search people.csv -d domain.toml -e 3 --try max_depth=1,auto --try balance=0,1 -o model.diprime",
+        "diprime search people.csv -d domain.toml -e 3 --boost --try interactions=true,false -o model.diprime",
+    )
+)
+def search(
+    data: DataPath,
+    domain_path: DomainPath,
+    epsilon: EpsilonOption,
+    output: OutputPath,
+    tried: TryOption,
+    *,
+    boost: BoostOption = False,
+    delta: DeltaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Choose among settings privately, and write the model of the best one to a file that may be published.
+
+    All combinations of the values are settings. The budget is divided among the fits that are tried, the choice and
+    the model, so that a model that was searched for has more noise than one of 'diprime fit' with the same epsilon.
+    Nothing is told of the settings that were not chosen.
+    """
+    _check_folder(output)
+    domain, text = read_domain(domain_path)
+    file = DataFile(data)
+    target = target_column(file, domain)
+    model = estimator(domain, EPSILON.default, **estimator_options(boost, delta, None, None, False))
+    found = diprime.PrivateSearch(model, read_settings(tried, model), epsilon=epsilon)
+    with progress("Reading") as advance:
+        batches = file.decoded_batches({**domain.features, target: domain.target}, advance)
+        found.fit_batches((batch.select(domain.names), batch[target]) for batch in batches)
+    _waive_unchecked(found.privacy_, text, domain_path)
+    found.save(output)
+    if as_json:
+        print_json({"model": str(output), "chosen": found.best_params_, **_summary(found.best_estimator_)})
+    else:
+        chosen = ", ".join(f"{name} = {value}" for name, value in found.best_params_.items())
+        print(f"Chosen: {chosen}.\n\n{found.privacy_}\n\nWritten to {output}.")
 
 
 @app.command(

@@ -12,6 +12,7 @@ import numpy as np
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain
+from diprime.estimators.trees import PrivateTrees
 from diprime.privacy.charges import Receipt
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import GaussianDP, Measure
@@ -21,7 +22,7 @@ from diprime.privacy.mechanisms.stopping import best_of_random_number
 from diprime.privacy.randomness import RandomSource
 from diprime.search.errors import error, error_range
 from diprime.search.parts import Part
-from diprime.search.plan import FITS, Candidate, SearchPlan
+from diprime.search.plan import FITS, Candidate, Fit, SearchPlan
 
 
 @dataclass(frozen=True)
@@ -89,22 +90,22 @@ class Chooser:
     def _fit(self, candidate: Candidate, measure: Measure) -> Candidate:
         """Return a copy of a candidate that is fitted, for what was paid."""
         model = type(candidate.model)(**candidate.model.get_params(deep=False))
-        # The epsilon of a share of μ² follows from it: all that the budget must do is to cover it.
-        epsilon = candidate.settings.epsilon
-        ledger = Ledger(epsilon, delta=self.ledger.delta, waivers=list(self.ledger.waivers))
-        forest = model._learn(
-            self.training.rows,
-            self.training.target,
-            self.domain,
-            candidate.settings,
-            candidate.plan,
-            ledger,
-            self.source,
-        )
+        # A share of μ² has no budget of its own in epsilon: that of all shares covers it.
+        budget = candidate.tried.settings.epsilon
+        ledger = Ledger(budget, delta=self.ledger.delta, waivers=list(self.ledger.waivers))
+        learn(model, candidate.tried, self.training, self.domain, ledger, self.source)
         if ledger.loss != measure.loss(1):
             raise AssertionError(f"A fit cost {ledger.loss}, and {measure.loss(1)} was paid for it.")
-        model._set_fitted(self.domain, ledger, forest)
         return replace(candidate, model=model)
+
+
+def learn(
+    model: PrivateTrees, fit: Fit, part: Part, domain: Domain, ledger: Ledger, source: RandomSource
+) -> PrivateTrees:
+    """Fit a model to some records as planned, pay from a ledger, and return the model."""
+    forest = model._learn(part.rows, part.target, domain, fit.settings, fit.plan, ledger, source)
+    model._set_fitted(domain, ledger, forest)
+    return model
 
 
 def _use(receipt: Receipt) -> Measure:

@@ -24,6 +24,8 @@ FITS = "their own ledgers"
 MAX_ALL = 3
 """Up to so many settings, all are tried by default: each gets at least as much as a try of random stopping would."""
 TRIES_PER_SETTING = 5
+N_HALVES = 2
+"""A search with a refit spends one half on the choice, and the other on the refit."""
 CHOICE_SHARE = Fraction(1, 10)
 """The share of epsilon that the choice gets where it adds to the cost of the fits."""
 
@@ -44,6 +46,8 @@ class SearchSettings:
         The largest number of fits of random stopping.
     holdout : Fraction
         The share of records that choose.
+    refit : bool
+        Whether the setting that was chosen is fitted once more, to all records, for as much as all fits before.
     """
 
     epsilon: Epsilon
@@ -52,12 +56,36 @@ class SearchSettings:
     rule: Rule
     max_fits: int
     holdout: Fraction
+    refit: bool
     accounting: Accounting = "strict"
 
     @property
     def n_shares(self) -> int:
-        """Into how many equal parts the budget of fits is divided, of which each fit costs one."""
-        return len(self.settings) if self.rule == "all" else COST_FACTOR
+        """Into how many equal parts the budget of fits is divided, of which each fit that is tried costs one."""
+        return (len(self.settings) if self.rule == "all" else COST_FACTOR) * (N_HALVES if self.refit else 1)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit that is planned.
+
+    Attributes
+    ----------
+    settings, plan : object
+        The checked parameters, and the plan of the releases.
+    measure : PureEpsilon or GaussianDP
+        What it costs.
+    """
+
+    settings: Any
+    plan: Any
+    measure: Measure
+
+    @classmethod
+    def make(cls, model: PrivateTrees, domain: Domain, n_shares: int) -> Fit:
+        """Plan a fit that costs one of so many shares of the model's budget."""
+        settings = model._check_shared_settings(domain.n_features, n_shares)
+        return cls(settings, model._plan(settings, domain), model._measure(settings))
 
 
 @dataclass(frozen=True)
@@ -70,19 +98,14 @@ class Candidate:
         The setting.
     model : PrivateTrees
         The unfitted estimator with that setting.
-    settings, plan : object
-        Its checked parameters, and its plan.
+    tried, refitted : Fit
+        How it is fitted to be chosen from, and how once more when it is chosen, if it is then.
     """
 
     parameters: Mapping[str, Any]
     model: PrivateTrees
-    settings: Any
-    plan: Any
-
-    @property
-    def measure(self) -> Measure:
-        """What a fit costs."""
-        return self.model._measure(self.settings)
+    tried: Fit
+    refitted: Fit | None
 
 
 @dataclass(frozen=True)
@@ -117,21 +140,27 @@ class SearchPlan:
     def make(cls, estimator: PrivateTrees, settings: SearchSettings, domain: Domain) -> SearchPlan:
         """Plan a search."""
         gaussian = estimator._delta(estimator._check_settings(domain.n_features)) > 0
-        choice_epsilon = share_of(settings.epsilon, CHOICE_SHARE) if gaussian else settings.epsilon
         of_fits = share_of(settings.epsilon, 1 - CHOICE_SHARE) if gaussian else settings.epsilon
         candidates = []
         for setting in settings.settings:
             model = with_setting(estimator, setting, of_fits)
-            checked = model._check_shared_settings(domain.n_features, settings.n_shares)
-            candidates.append(Candidate(setting, model, checked, model._plan(checked, domain)))
-        measure = candidates[0].measure
+            refitted = Fit.make(model, domain, N_HALVES) if settings.refit else None
+            candidates.append(Candidate(setting, model, Fit.make(model, domain, settings.n_shares), refitted))
+        measure = candidates[0].tried.measure
         cost_range = error_range(domain.layout)
         if settings.rule == "stopping":
             assert isinstance(measure, PureEpsilon)
             noise = _charge_of_noise(measure, cost_range)
             return cls(candidates, _charge_of_stopping(settings, measure), noise, False)
-        choice = _charge_of_choice(len(candidates), PureEpsilon(choice_epsilon), cost_range)
+        choice = _charge_of_choice(len(candidates), _measure_of_choice(settings, measure), cost_range)
         return cls(candidates, _charge_of_all(settings, measure, choice), choice, gaussian)
+
+
+def _measure_of_choice(settings: SearchSettings, measure: Measure) -> PureEpsilon:
+    """Return what the choice costs: where it costs nothing besides, as much as all fits that are tried."""
+    if isinstance(measure, GaussianDP):
+        return PureEpsilon(share_of(settings.epsilon, CHOICE_SHARE))
+    return PureEpsilon(measure.times(len(settings.settings)))
 
 
 def _charge_of_all(settings: SearchSettings, measure: Measure, choice: Charge) -> Charge:

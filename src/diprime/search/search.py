@@ -19,17 +19,18 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain, Task
 from diprime.domain.encoding import Rows
 from diprime.estimators.base import PrivateEstimator
-from diprime.estimators.parameters import EPSILON, N_JOBS, auto_integer_parameter, choice_parameter
+from diprime.estimators.parameters import EPSILON, N_JOBS, Parameter, auto_integer_parameter, choice_parameter
 from diprime.estimators.trees import PrivateTrees
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.randomness import RandomSource
 from diprime.search.candidates import check_estimator, list_settings
-from diprime.search.choosing import Chooser
-from diprime.search.parts import divide
+from diprime.search.choosing import Chooser, learn
+from diprime.search.parts import Part, divide
 from diprime.search.plan import MAX_ALL, TRIES_PER_SETTING, Candidate, Rule, SearchPlan, SearchSettings
 
 MAX_FITS = auto_integer_parameter("max_fits", low=1, high=1 << 30)
 RULE = choice_parameter("rule", "auto", ("auto", "all", "stopping"))
+REFIT: Parameter[bool | str, bool | str] = choice_parameter("refit", "auto", ("auto", True, False))
 
 
 def _estimator_has(name: str) -> Callable[[Any], bool]:
@@ -63,14 +64,17 @@ class PrivateSearch(PrivateEstimator):
 
         - ``"all"`` fits every setting once, each with an equal share of the budget, and selects one by the exponential
           mechanism.
-        - ``"stopping"`` fits a random number of random settings, each with a third of epsilon, and takes the one with
-          the least noisy error. It is for forests, whose guarantee is a pure epsilon.
+        - ``"stopping"`` fits a random number of random settings, each with a third of the budget, and takes the one
+          with the least noisy error. It is for forests, whose guarantee is a pure epsilon.
         - ``"auto"`` is ``"all"`` for up to three settings, for boosting and for infinite epsilon, else ``"stopping"``.
     max_fits : int or "auto", default="auto"
         The largest number of fits of ``"stopping"``, which makes half as many on average. It costs time, not privacy.
         ``"auto"`` is five times the number of settings.
     holdout : float, default=0.2
         The share of records that choose.
+    refit : bool or "auto", default="auto"
+        Whether to fit the chosen setting once more, to all records, with half of the budget; the choice then gets the
+        other half. If False, the model that was chosen is released as it is. ``"auto"`` refits after ``"stopping"``.
     random_state : int, RandomState instance or None, default=None
         A seed makes the search reproducible, and therefore not private.
 
@@ -81,7 +85,7 @@ class PrivateSearch(PrivateEstimator):
     best_params_ : dict
         The setting that was chosen.
     privacy_ : Ledger
-        The ledger of the whole search; ``privacy_.merged`` has the ledger of the chosen fit.
+        The ledger of the whole search. Without a refit, ``privacy_.merged`` has the ledger of the chosen fit.
     domain_ : Domain
         The domain of the fits.
     classes_ : ndarray of shape (n_classes,)
@@ -110,7 +114,7 @@ class PrivateSearch(PrivateEstimator):
 
     best_estimator_: PrivateTrees
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
         self,
         estimator: Any,
         param_distributions: Any,
@@ -120,6 +124,7 @@ class PrivateSearch(PrivateEstimator):
         rule: Literal["auto", "all", "stopping"] = "auto",
         max_fits: int | Literal["auto"] = "auto",
         holdout: float = 0.2,
+        refit: bool | Literal["auto"] = "auto",
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -129,6 +134,7 @@ class PrivateSearch(PrivateEstimator):
         self.rule = rule
         self.max_fits = max_fits
         self.holdout = holdout
+        self.refit = refit
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -163,7 +169,9 @@ class PrivateSearch(PrivateEstimator):
         delta = estimator._delta(estimator._check_settings(n_features))
         max_fits = MAX_FITS.check(self.max_fits) or TRIES_PER_SETTING * len(settings)
         rule = self._resolve_rule(len(settings), pure=delta == 0, infinite=epsilon == math.inf)
-        return SearchSettings(epsilon, delta, settings, rule, max_fits, self._check_holdout())
+        refit = REFIT.check(self.refit)
+        refits = rule == "stopping" if refit == "auto" else bool(refit)
+        return SearchSettings(epsilon, delta, settings, rule, max_fits, self._check_holdout(), refits)
 
     def _resolve_rule(self, n_settings: int, *, pure: bool, infinite: bool) -> Rule:
         rule = RULE.check(self.rule)
@@ -225,7 +233,10 @@ class PrivateSearch(PrivateEstimator):
                 chosen = chooser.choose_among_all()
             else:
                 chosen = chooser.choose_by_stopping(settings.max_fits)
-        ledger.merged.append(chosen.model.privacy_)
+        if chosen.refitted is None:
+            ledger.merged.append(chosen.model.privacy_)
+        else:
+            learn(chosen.model, chosen.refitted, Part(rows, target), domain, ledger, source)
         return chosen
 
     def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Any) -> None:

@@ -19,6 +19,8 @@ from diprime.model.tree_view import Tree, feature_text, read_tree, shortened
 from diprime.output.report.html import Child, Element, json_script, section, table, tag
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import Epsilon, GaussianDP, Measure, PureEpsilon
+from diprime.privacy.mechanisms.stopping import RANDOM_STOPPING
+from diprime.search.plan import FITS
 
 MAX_BARS = 15
 """How many importances are shown at once; the others are folded away."""
@@ -372,6 +374,7 @@ def model_card(model: Any) -> Element:
         ("records", _records_text(forest)),
         ("features", str(domain.n_features)),
         *_parameter_facts(model),
+        *_choice_facts(model.privacy_),
     ]
     if model.random_state is not None:
         facts.append(("random_state", "set; not shown here"))
@@ -410,6 +413,14 @@ def _parameter_facts(model: Any) -> list[tuple[str, str]]:
     names = [name for name in table if name in parameters]
     names += [name for name in parameters if name not in table and name not in NOT_SHOWN]  # of the paper's baselines
     return [(name, str(parameters[name])) for name in names]
+
+
+def _choice_facts(ledger: Ledger) -> list[tuple[str, str]]:
+    """Return how a private search chose the parameters, if one did."""
+    charges = [charge for charge in ledger.charges if charge.mechanism in (FITS, RANDOM_STOPPING)]
+    return [
+        ("chosen by a private search", f"{c.what}, {c.bound}; the ledger has its cost and settings") for c in charges
+    ]
 
 
 def cite(model: Any) -> Element:
