@@ -28,10 +28,10 @@ the errors of the model that `rule="all"`, the default for two settings, release
 {pair}
 ## Eight settings: `max_depth` in 1, 3, 5, "auto", and `n_estimators` in 10, "auto"
 
-Errors of the released models. `rule="stopping"` is the default for more than three settings. "Harmonic" stops at n with
-a probability proportional to 1/n: it costs twice a fit instead of three times, but often stops at once. "Then fit all
-rows" chooses with half of ε and fits with the other half. The last row has geometric means over the sets, relative to
-the best way to choose on each.
+Errors of the released models. "Then fit all rows" (`refit=True`) chooses with half of ε and fits with the other half;
+with `rule="stopping"`, it is the default for more than three settings. "Harmonic" stops at n with a probability
+proportional to 1/n: it costs twice a fit instead of three times, but often stops at once. The last row has geometric
+means over the sets, relative to the best way to choose on each.
 
 {eight}
 Defaults adapt to ε and to the data: one fit with all of ε is better wherever they are among the best settings. Search

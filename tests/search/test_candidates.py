@@ -13,7 +13,10 @@ def test_all_combinations_of_lists_are_settings():
     settings = list_settings({"max_depth": [1, "auto"], "balance": [0, 1]}, None, None)
     assert len(settings) == 4
     assert {"max_depth": "auto", "balance": 0} in settings
-    assert list_settings([{"max_depth": [1]}, {"method": ["random"]}], None, None) == [{"max_depth": 1}, {"method": "random"}]
+    assert list_settings([{"max_depth": [1]}, {"method": ["random"]}], None, None) == [
+        {"max_depth": 1},
+        {"method": "random"},
+    ]
 
 
 def test_settings_are_drawn_from_distributions():

@@ -17,8 +17,7 @@ def divided(n, holdout=FIFTH, seed=0, n_threads=1):
     codes = np.arange(n, dtype=np.int64)[:, None] // np.array([1, 256]) % 256  # two bytes that tell the row
     rows = EncodedBatches(2, [codes[: n // 3].astype(np.uint8), codes[n // 3 :].astype(np.uint8)])
     with Threads(n_threads) as threads:
-        parts = divide(rows, np.arange(n, dtype=np.int32), holdout, RandomSource(seed), threads)
-    return parts
+        return divide(rows, np.arange(n, dtype=np.int32), holdout, RandomSource(seed), threads)
 
 
 def codes_of(part):

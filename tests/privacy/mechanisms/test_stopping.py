@@ -19,7 +19,7 @@ from diprime.privacy.randomness import RandomSource
 from tests.goodness import fits
 from tests.paid import receipt
 
-DRAWS = 20_000
+DRAWS = 6_000
 PLACES = {"no ties": [(0, "a"), (1, "b"), (2, "c")], "ties": [(0, "a"), (1, "b"), (1, "c")]}
 
 
