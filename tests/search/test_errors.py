@@ -41,7 +41,7 @@ def test_squared_residuals_are_clipped_and_added_up():
     units, clip = NUMBERS.layout.units, clip_of(NUMBERS.layout)
     values = np.array([-10.0, 0, 30, 30, 5])
     target = NUMBERS.encode_target(values)
-    predicted = values + [0, 4, -40, -1, 7]
+    predicted = values + np.array([0, 4, -40, -1, 7])
     target[4] = -1
     exact = (0.1 * units) ** 2 + clip**2 + (units / 40) ** 2
     found = error(model_that_says(numbers=predicted), part_of(target), NUMBERS, ONE)
