@@ -15,6 +15,7 @@ from diprime.privacy.charges import Charge
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.spending import BudgetError
 from diprime.scoring import PrivateScore, private_score, private_score_batches
+from diprime.search import PrivateSearch
 
 __all__ = [
     "AdditiveForest",
@@ -36,6 +37,7 @@ __all__ = [
     "Numeric",
     "PrivacyWarning",
     "PrivateScore",
+    "PrivateSearch",
     "__version__",
     "load",
     "merge",

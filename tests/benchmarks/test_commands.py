@@ -8,7 +8,9 @@ import pytest
 from benchmarks.paths import ROOT
 
 
-@pytest.mark.parametrize("module", ["utility", "paper", "persons", "speed", "speed.memory", "open_domains", "scores"])
+@pytest.mark.parametrize(
+    "module", ["utility", "paper", "persons", "search", "speed", "speed.memory", "open_domains", "scores"]
+)
 def test_commands_have_help_and_are_named_in_it(module):
     command = [sys.executable, "-m", f"benchmarks.{module}", "--help"]
     shown = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout

@@ -22,10 +22,11 @@ from diprime.privacy.measures import PureEpsilon
 from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.mechanisms.laplace import discrete_laplace
 from diprime.privacy.mechanisms.selection import Costs, Selection
+from diprime.privacy.mechanisms.stopping import best_of_random_number
 from diprime.privacy.mechanisms.subsets import subset_median
 from diprime.privacy.mechanisms.threshold import frequent
 from diprime.privacy.mechanisms.weights import Weights
-from diprime.privacy.randomness import Streams
+from diprime.privacy.randomness import RandomSource, Streams
 
 EPSILON = Fraction(1)
 CHARGE = Charge("sums", "discrete Laplace", "L1 sensitivity 1", PureEpsilon(EPSILON))
@@ -73,6 +74,17 @@ def selections(streams: Streams, table: Weights, ledger: Ledger) -> None:
     subset_median(EPSILON, 0, [1, 2])  # unpaid
 
 
+def repeat(measure: PureEpsilon) -> tuple[int, str]:
+    return 0, "outcome"
+
+
+def repetitions(source: RandomSource, receipt: Receipt) -> None:
+    best_of_random_number(repeat, receipt, 7, source)
+    best_of_random_number(repeat, EPSILON, 7, source)  # unpaid
+    best_of_random_number(repeat, CHARGE, 7, source)  # unpaid
+    best_of_random_number(repeat, max_repetitions=7, source=source)  # unpaid
+
+
 def receipts(receipt: Receipt) -> None:
     Receipt(CHARGE)  # unpaid
     receipt.unused = 7  # unpaid
@@ -115,14 +127,15 @@ def users_of(*names):
     return found
 
 
-def test_one_place_opens_ledgers():
-    """A ledger of one's own pays for anything: fits, domains and scores open one, and show it."""
-    assert users_of("Ledger") == {"domain/learning.py", "estimators/base.py", "scoring/scorers.py"}
+def test_few_places_open_ledgers():
+    """A ledger of one's own pays for anything: fits, domains and scores open one, and it is the one that they show.
 
-
-def test_whoever_opens_a_ledger_charges_the_budget_of_the_study():
-    """Or a release would be counted in its ledger, and in no budget."""
-    assert users_of("Ledger") == users_of("spending.charge") == users_of("spending.check")
+    A search pays for its fits from that one, and opens a ledger for each fit, of what was paid for it, and one for the
+    records that choose, none of which trains.
+    """
+    charged = {"domain/learning.py", "estimators/base.py", "scoring/scorers.py"}
+    assert users_of("Ledger") == {*charged, "search/choosing.py"}
+    assert charged == users_of("spending.charge") == users_of("spending.check"), "or it would be in no study's budget"
 
 
 def test_only_published_recipes_weigh_costs_otherwise_than_was_paid():

@@ -32,6 +32,7 @@ from diprime.cli.drafting import draft
 from diprime.cli.learning import PASSES, learn, open_domain
 from diprime.cli.person_options import MaxRecordsOption, PersonOption, check_person
 from diprime.cli.planning import Boosted, Model, estimator, rehearse
+from diprime.cli.setting_options import TryOption, read_settings
 from diprime.cli.shell import (
     EXIT_CODES,
     CommandGroup,
@@ -42,7 +43,8 @@ from diprime.cli.shell import (
     stderr,
     stdout,
 )
-from diprime.domain import Task
+from diprime.domain import Domain, Task
+from diprime.estimators.parameters import EPSILON
 from diprime.model.explanation import Explanation
 from diprime.model.tree_view import Tree, contribution_text, read_tree
 from diprime.output.report import render
@@ -359,11 +361,7 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     with charged_to(budget), progress("Reading") as advance:
         passes = PASSES + 1 if domain.is_open else 1
         model.fit_batches(RecordBatches(file, domain, target, lambda share: advance(share / passes), persons))
-    if domain.origin.kind == "read":
-        print_note(
-            f"diprime: {domain_path} is a draft that nobody has reviewed; replace what is not public knowledge, write "
-            'reviewed_by = "your name" at its top, and fit again.'
-        )
+    _note_draft(domain, domain_path)
     model.save(output)
     if as_json:
         print_json({"model": str(output), **_summary(model)})
@@ -371,6 +369,55 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
         print(f"{model.privacy_}\n\nWritten to {output}.")
         if budget is not None:
             print(f"{budget}. {' '.join(left_in_words(Budget.open(budget)))}")
+
+
+def _note_draft(domain: Domain, domain_path: Path) -> None:
+    if domain.origin.kind == "read":
+        print_note(
+            f"diprime: {domain_path} is a draft that nobody has reviewed; replace what is not public knowledge, write "
+            'reviewed_by = "your name" at its top, and fit again.'
+        )
+
+
+@app.command(
+    epilog=_examples(
+        "diprime search people.csv -d domain.toml -e 3 --try max_depth=1,auto --try balance=0,1 -o model.diprime",
+        "diprime search people.csv -d domain.toml -e 3 --boost --try interactions=true,false -o model.diprime",
+    )
+)
+def search(  # noqa: PLR0913 -- the options of a command are arguments
+    data: DataPath,
+    domain_path: DomainPath,
+    epsilon: EpsilonOption,
+    output: OutputPath,
+    tried: TryOption,
+    *,
+    boost: BoostOption = False,
+    delta: DeltaOption = None,
+    budget: BudgetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Choose among settings privately, and write the model of the best one to a file that may be published.
+
+    All combinations of the values are settings. The budget is divided among the fits that are tried, the choice and
+    the model, so that a model that was searched for has more noise than one of 'diprime fit' with the same epsilon.
+    Nothing is told of the settings that were not chosen.
+    """
+    _check_folder(output)
+    domain = read_domain(domain_path)
+    file = DataFile(data)
+    target = target_column(file, domain)
+    model = estimator(domain, EPSILON.default, **estimator_options(boost, delta, None, None, False))
+    found = diprime.PrivateSearch(model, read_settings(tried, model), epsilon=epsilon)
+    with charged_to(budget), progress("Reading") as advance:
+        found.fit_batches(RecordBatches(file, domain, target, advance))
+    _note_draft(domain, domain_path)
+    found.save(output)
+    if as_json:
+        print_json({"model": str(output), "chosen": found.best_params_, **_summary(found.best_estimator_)})
+    else:
+        chosen = ", ".join(f"{name} = {value}" for name, value in found.best_params_.items())
+        print(f"Chosen: {chosen}.\n\n{found.privacy_}\n\nWritten to {output}.")
 
 
 @app.command(

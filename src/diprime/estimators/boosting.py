@@ -33,7 +33,7 @@ from diprime.model.additive import AdditiveForest, quantum_for
 from diprime.model.explanation import Explanation, explain, targets_of
 from diprime.privacy.gaussian_dp import gaussian_budget
 from diprime.privacy.ledger import Ledger
-from diprime.privacy.measures import GaussianDP, PrivacyLoss
+from diprime.privacy.measures import GaussianDP, Measure
 from diprime.privacy.randomness import RandomSource
 from diprime.training.boosting import defaults
 from diprime.training.boosting.plan import BoostingPlan
@@ -76,9 +76,9 @@ class _Boosting(PrivateTrees):
 
     # -- fit -----------------------------------------------------------------------------------------------------------
 
-    def _check_settings(self, n_features: int) -> BoostingSettings:
+    def _check_shared_settings(self, n_features: int, n_fits: int) -> BoostingSettings:
         epsilon, delta = EPSILON.check(self.epsilon), DELTA.check(self.delta)
-        n_rounds = N_ROUNDS.check(self.n_rounds) or defaults.n_rounds(gaussian_budget(epsilon, delta))
+        n_rounds = N_ROUNDS.check(self.n_rounds) or defaults.n_rounds(gaussian_budget(epsilon, delta) / n_fits)
         rate = LEARNING_RATE.check(self.learning_rate)
         return BoostingSettings(
             epsilon=epsilon,
@@ -88,16 +88,17 @@ class _Boosting(PrivateTrees):
             interactions=INTERACTIONS.check(self.interactions),
             verbose=VERBOSE.check(self.verbose),
             max_records_per_group=MAX_RECORDS_PER_GROUP.check(self.max_records_per_group),
+            n_fits=n_fits,
         )
+
+    def _measure(self, settings: BoostingSettings) -> Measure:
+        return GaussianDP(settings.mu_squared)
 
     def _plan(self, settings: BoostingSettings, domain: Domain) -> BoostingPlan:
         return BoostingPlan.make(settings, domain)
 
     def _delta(self, settings: BoostingSettings) -> Fraction:
         return settings.delta
-
-    def _loss(self, settings: BoostingSettings) -> PrivacyLoss:
-        return GaussianDP(gaussian_budget(settings.epsilon, settings.delta)).loss(1)
 
     def _learn(
         self,

@@ -37,6 +37,7 @@ from diprime.estimators.trees import PrivateTrees, TreeClassifierMixin, TreeRegr
 from diprime.model.forest import Forest
 from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.ledger import Accounting, Ledger
+from diprime.privacy.measures import Measure, PureEpsilon
 from diprime.privacy.randomness import RandomSource
 from diprime.training.estimates import LeafSums
 from diprime.training.plan import BudgetPlan
@@ -86,8 +87,8 @@ class _DiPriMe(PrivateTrees):
 
     # -- parameters ----------------------------------------------------------------------------------------------------
 
-    def _check_settings(self, n_features: int) -> Settings:
-        epsilon = EPSILON.check(self.epsilon)
+    def _check_shared_settings(self, n_features: int, n_fits: int) -> Settings:
+        epsilon = EPSILON.check(self.epsilon) / n_fits
         method = METHOD.check(self.method)
         partition = PARTITION.check(self.partition)
         same_rows = epsilon == math.inf and not partition
@@ -106,6 +107,9 @@ class _DiPriMe(PrivateTrees):
             verbose=VERBOSE.check(self.verbose),
             max_records_per_group=MAX_RECORDS_PER_GROUP.check(self.max_records_per_group),
         )
+
+    def _measure(self, settings: Settings) -> Measure:
+        return PureEpsilon(settings.epsilon)
 
     def _plan(self, settings: Settings, domain: Domain) -> BudgetPlan:
         return BudgetPlan.make(settings, domain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from diprime.estimators.parameters import MAX_RECORDS_PER_GROUP, N_JOBS, Paramet
 from diprime.model.additive import AdditiveForest
 from diprime.model.files import ModelContent, save_content
 from diprime.model.forest import Forest
+from diprime.privacy.measures import Measure, PrivacyLoss
 
 
 class PrivateTrees(PrivateEstimator):
@@ -25,6 +27,22 @@ class PrivateTrees(PrivateEstimator):
 
     forest_: Forest | AdditiveForest
     _parameters: ClassVar[Sequence[Parameter[Any, Any]]]
+
+    # -- parameters ----------------------------------------------------------------------------------------------------
+
+    def _check_settings(self, n_features: int) -> Any:
+        return self._check_shared_settings(n_features, 1)
+
+    @abstractmethod
+    def _check_shared_settings(self, n_features: int, n_fits: int) -> Any:
+        """Check the parameters and return the settings of one of so many fits, which share the budget equally."""
+
+    @abstractmethod
+    def _measure(self, settings: Any) -> Measure:
+        """Return what a fit with these settings costs."""
+
+    def _loss(self, settings: Any) -> PrivacyLoss:
+        return self._measure(settings).loss(1)
 
     # -- persons -------------------------------------------------------------------------------------------------------
 

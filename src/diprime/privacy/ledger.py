@@ -64,7 +64,7 @@ class Ledger:
     waivers : list of str
         Why the guarantee does not hold although the charges add up.
     merged : list of Ledger
-        The ledgers of the models that were merged.
+        The ledgers of the models that were merged; or that of the fit that a search chose, alone.
     delta : Fraction, default=0
         The budget beside epsilon, of Gaussian charges and of those with a delta of their own; other numbers are
         converted as :func:`exact_delta` does.
@@ -319,7 +319,14 @@ class Ledger:
         if not self.is_private:
             head += " (NOT PRIVATE: see below)"
         text = "\n".join([head, "", *self._table(), "", *self._notes()])
-        return "\n\n".join([text, *(f"Model {i} of {len(self.merged)}. {m}" for i, m in enumerate(self.merged, 1))])
+        return "\n\n".join([text, *(f"{name}. {part}" for name, part in self.parts)])
+
+    @property
+    def parts(self) -> list[tuple[str, Ledger]]:
+        """The ledgers in ``merged``, each with its name."""
+        if len(self.merged) == 1:
+            return [("The model alone", self.merged[0])]
+        return [(f"Model {i} of {len(self.merged)}", ledger) for i, ledger in enumerate(self.merged, 1)]
 
     def _budget_text(self) -> str:
         text = f"epsilon = {rounded_text(self.epsilon)}"

@@ -21,6 +21,8 @@ from diprime.model.tree_view import Tree, read_tree
 from diprime.output.report.html import Child, Element, json_script, section, table, tag
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import ApproximateDP, Epsilon, GaussianDP, Measure, PureEpsilon
+from diprime.privacy.mechanisms.stopping import RANDOM_STOPPING
+from diprime.search.plan import FITS
 
 MAX_BARS = 15
 """How many importances are shown at once; the others are folded away."""
@@ -234,9 +236,8 @@ def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
     elements += [tag("p", f"Not private: {objection}", class_="bad note") for objection in ledger.objections]
     elements += [tag("p", cost, class_="bad note") for cost in ledger.strict_costs]
     elements += [tag("p", f"Charged to the budget of study {study}.", class_="note") for study in ledger.studies]
-    for i, part in enumerate(ledger.merged, 1):
-        part_name = f"model {i} of {len(ledger.merged)}"
-        elements += [tag("h3", part_name[0].upper() + part_name[1:]), *_ledger_elements(part, part_name)]
+    for part_name, part in ledger.parts:
+        elements += [tag("h3", part_name), *_ledger_elements(part, part_name[0].lower() + part_name[1:])]
     return elements
 
 
@@ -427,6 +428,7 @@ def model_card(model: Any, *, has_score: bool = False) -> Element:
         ("features", _features_text(domain)),
         ("domain", str(domain.origin)),
         *_parameter_facts(model),
+        *_choice_facts(model.privacy_),
     ]
     if model.random_state is not None:
         facts.append(("random_state", "set; not shown here"))
@@ -469,6 +471,14 @@ def _parameter_facts(model: Any) -> list[tuple[str, str]]:
     names = [name for name in table if name in parameters]
     names += [name for name in parameters if name not in table and name not in NOT_SHOWN]  # of the paper's baselines
     return [(name, str(parameters[name])) for name in names]
+
+
+def _choice_facts(ledger: Ledger) -> list[tuple[str, str]]:
+    """Return how a private search chose the parameters, if one did."""
+    charges = [charge for charge in ledger.charges if charge.mechanism in (FITS, RANDOM_STOPPING)]
+    return [
+        ("chosen by a private search", f"{c.what}, {c.bound}; the ledger has its cost and settings") for c in charges
+    ]
 
 
 def cite(model: Any) -> Element:

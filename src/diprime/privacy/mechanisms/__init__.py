@@ -9,4 +9,5 @@ it releases.
 * :mod:`~diprime.privacy.mechanisms.laplace`: discrete Laplace noise on sums.
 * :mod:`~diprime.privacy.mechanisms.gaussian`: rounded normal noise on sums, for Gaussian differential privacy.
 * :mod:`~diprime.privacy.mechanisms.rounded_normal`: the rare draws of that noise that the kernel leaves to Python.
+* :mod:`~diprime.privacy.mechanisms.stopping`: the best of a random number of private repetitions.
 """

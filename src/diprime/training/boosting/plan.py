@@ -1,6 +1,7 @@
 """What every release of a boosted fit gets of the budget, before a row is read.
 
-All releases are sums with Gaussian noise, so their μ² add up to the largest μ² that is (ε, δ)-DP.
+All releases are sums with Gaussian noise, so their μ² add up to the largest μ² that is (ε, δ)-DP, or
+to this fit's share of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from diprime.domain.target_layout import TargetLayout
 from diprime.engines.gradients import gradients_of
 from diprime.model.noise import ROUND_SUMS
 from diprime.privacy.charges import Charge
-from diprime.privacy.gaussian_dp import gaussian_budget
 from diprime.privacy.measures import Epsilon, GaussianDP, share_of
 from diprime.privacy.mechanisms.gaussian import ROUNDED_GAUSSIAN, gaussian_sigma
 from diprime.training.boosting import defaults
@@ -76,7 +76,7 @@ class BoostingPlan:
         """Plan a fit."""
         layout = domain.layout.of_persons(settings.max_records_per_group)
         numeric = layout.task == "regression"
-        budget = gaussian_budget(settings.epsilon, settings.delta)
+        budget = settings.mu_squared
         clip_share = defaults.CLIP_SHARE if numeric else Fraction(0)
         rest = 1 - defaults.COUNTS_SHARE - defaults.GRID_SHARE - clip_share
         return cls(

@@ -1,0 +1,148 @@
+"""Searches of neighbours with the same releases: the same model, and no record both trains and chooses.
+
+As in test_transcripts.py, the mechanisms draw on one data set, and answer the same on its neighbour.
+"""
+
+import itertools
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, DiPriMeRegressor, PrivateSearch
+from diprime.engines.assignment import IndependentAssignment
+from diprime.search import choosing, parts
+from tests.guarantees.leaks import Secrets, leaks
+from tests.guarantees.test_transcripts import TARGETS, Transcript, charge_of, domain_of, draw_records, loss_of_release
+from tests.small_data import DOMAINS, TASKS, make
+
+pytestmark = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+
+EPSILON = Fraction(3)
+GRID = {"max_depth": [1, 2], "n_estimators": [1, 2]}
+RULES = [("all", False), ("all", True), ("stopping", False), ("stopping", True)]
+CHOICES = ("choice among 4 settings", "error of a setting")
+
+
+def search_of(task, rule, refit, seed):
+    kind = DiPriMeRegressor if task == "number" else DiPriMeClassifier
+    model = kind(domain=domain_of(task), n_jobs=1)
+    return PrivateSearch(
+        model, GRID, epsilon=EPSILON, rule=rule, refit=refit, max_fits=3, holdout=0.4, random_state=seed
+    )
+
+
+def searches_of_neighbours(task, rule, refit, seed):
+    """Return two searches with the same releases, and pairs of their releases."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([0, 1, 3, 20]))
+    X, y = draw_records(task, n + 1, rng)
+    coins = rng.integers(60, size=n + 1)
+    searches, transcripts = [], [None]
+    for size in [n, n + 1] if rng.random() < 0.5 else [n + 1, n]:
+        with pytest.MonkeyPatch.context() as patch:
+            draw = lambda self, n_rows, *_: (coins[:n_rows] % self.n_trees).astype(np.uint16)  # noqa: E731
+            patch.setattr(IndependentAssignment, "draw", draw)
+            transcripts.append(Transcript(patch, transcripts[-1]))
+            searches.append(search_of(task, rule, refit, seed).fit(X[:size], y[:size]))
+    assert transcripts[-1].is_complete
+    return searches, list(zip(transcripts[1].events, transcripts[2].events, strict=True))
+
+
+def steps_of(pairs, rule):
+    """Return the losses of training and of choosing in each step, and what is left: the refit.
+
+    A step is one repetition of random stopping, or all fits with the choice among them.
+    """
+    steps, training = [], 0.0
+    for one, two in pairs:
+        loss = loss_of_release(one, two)
+        if charge_of(one) is not None and charge_of(one).kind in CHOICES:
+            steps.append((training, loss))
+            training = 0.0
+        else:
+            training += loss
+    return steps, training
+
+
+@pytest.mark.parametrize(("rule", "refit"), RULES)
+@pytest.mark.parametrize("task", TARGETS)
+def test_a_search_is_made_of_what_the_ledger_charged_and_a_record_trains_or_chooses(task, rule, refit):
+    trained = chose = 0
+    for seed in range(8):
+        searches, pairs = searches_of_neighbours(task, rule, refit, seed)
+        assert pickle.dumps(searches[0]) == pickle.dumps(searches[1])
+        ledger = searches[0].privacy_
+        assert ledger.total == EPSILON
+        steps, refitting = steps_of(pairs, rule)
+        of_step = float(ledger.charges[0].total if rule == "all" else ledger.charges[0].epsilon) * (1 + 1e-9)
+        assert 1 <= len(steps) <= (1 if rule == "all" else 3)
+        for training, choosing_loss in steps:
+            assert training == 0 or choosing_loss == 0
+            assert abs(training) <= of_step
+            assert abs(choosing_loss) <= of_step
+            trained, chose = trained + (training != 0), chose + (choosing_loss != 0)
+        assert abs(refitting) <= EPSILON / 2 * (1 + 1e-9) if refit else refitting == 0
+    assert trained
+    assert chose or task == "number"
+
+
+def test_a_record_that_trains_and_chooses_is_found(monkeypatch):
+    """The replay can fail: if all records are in both parts, a record loses twice."""
+
+    def everybody(rows, target, *_):
+        codes = np.empty((rows.n_rows, rows.n_features), dtype=np.uint8)
+        rows.read(0, rows.n_rows, codes)
+        return (parts.Part(parts.EncodedBatches(rows.n_features, [codes]), target),) * 2
+
+    monkeypatch.setattr("diprime.search.search.divide", everybody)
+    both = 0
+    for seed in range(12):
+        _, pairs = searches_of_neighbours("binary", "all", False, seed)
+        both += any(training != 0 and chosen != 0 for training, chosen in steps_of(pairs, "all")[0])
+    assert both
+
+
+def test_an_error_without_noise_is_found(monkeypatch):
+    monkeypatch.setattr(choosing, "discrete_laplace", lambda values, *_: values)
+    different = 0
+    for seed in range(12):
+        try:
+            searches, _ = searches_of_neighbours("classes", "stopping", False, seed)
+            different += pickle.dumps(searches[0]) != pickle.dumps(searches[1])
+        except (AssertionError, StopIteration):
+            different += 1
+    assert different
+
+
+@pytest.mark.parametrize(("rule", "refit"), RULES)
+@pytest.mark.parametrize("task", TASKS)
+def test_nothing_private_stays_on_a_search(task, rule, refit):
+    n = 7919
+    X, y = make(task, n)
+    kind = DiPriMeRegressor if task == "regression" else DiPriMeClassifier
+    search = PrivateSearch(
+        kind(domain=DOMAINS[task], n_jobs=1), GRID, epsilon=1, rule=rule, refit=refit, max_fits=3
+    ).fit(X, y)
+    numbers = {"n": n, "least": np.nanmin(X[:, 1]), "most": np.nanmax(X[:, 1])}
+    assert leaks(search, Secrets(numbers, {n}, b"no key is like this", np.array([]))) == []
+
+
+def test_two_searches_differ_in_the_numbers_of_the_model_alone():
+    """However many fits there were, and whatever they were: attributes, ledgers and texts of a setting are the same."""
+    shapes = set()
+    for n, _ in itertools.product((31, 3000), range(6)):
+        X, y = make("classification", n)
+        model = DiPriMeClassifier(domain=DOMAINS["classification"], n_jobs=1, max_depth=2, n_estimators=2)
+        search = PrivateSearch(model, {"balance": [0, 1, 2, 3]}, epsilon=1, refit=True).fit(X, y)
+        shapes.add((tuple(sorted(vars(search))), str(search.privacy_), tuple(sorted(vars(search.best_estimator_)))))
+    assert len(shapes) == 1
+
+
+def test_a_boosted_search_tells_its_setting_and_its_model_alone():
+    model = DiPriMeBoostingClassifier(domain=DOMAINS["classification"], n_jobs=1, n_rounds=5)
+    search = PrivateSearch(model, {"learning_rate": [0.1, 0.5]}, epsilon=1).fit(*make("classification", 500))
+    assert set(vars(search)) - set(search.get_params(deep=False)) == {
+        "best_estimator_", "best_params_", "privacy_", "domain_", "classes_", "n_features_in_"
+    }  # fmt: skip
