@@ -133,7 +133,7 @@ def random_models(draw, domain):
     n_outputs = model.forest_.values.shape[1]
     values = rng.dirichlet(np.ones(n_outputs), n_leaves) if is_classification else rng.uniform(-5, 7, (n_leaves, 1))
     if draw(st.booleans()):
-        values = values.round(1)  # ties
+        values = values.round(1) + 0.0  # ties; not -0.0, which no fit gives
     model.forest_ = Forest(depths, chosen, masks, values, rng.normal(5, 5, n_leaves))
     return model
 
