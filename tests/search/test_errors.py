@@ -19,7 +19,7 @@ NUMBERS = Domain({"x": Numeric(0, 1)}, Numeric(-10, 30))
 
 
 def part_of(target):
-    return Part(EncodedBatches(1, [np.zeros((len(target), 1), dtype=np.uint8)]), np.array(target, dtype=np.int32))
+    return Part(EncodedBatches(1, [np.zeros((len(target), 1), dtype=np.uint8)]), UsedRecords(np.array(target, dtype=np.int32)))
 
 
 def model_that_says(decisions=None, numbers=None):
@@ -86,7 +86,7 @@ def test_one_record_changes_the_error_by_an_amount_in_the_range(domain):
 def test_the_error_is_that_of_predictions(task, learn):
     X, y = make(task, 500)
     model, domain = learn(task, X, y, epsilon=20), DOMAINS[task]
-    part = Part(EncodedBatches(domain.n_features, [domain.encode(X)]), domain.encode_target(y))
+    part = Part(EncodedBatches(domain.n_features, [domain.encode(X)]), UsedRecords(domain.encode_target(y)))
     found = error(model, part, domain, ONE)
     if task == "classification":
         assert found == (model.predict(X) != y).sum()

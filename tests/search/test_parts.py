@@ -17,7 +17,7 @@ def divided(n, holdout=FIFTH, seed=0, n_threads=1):
     codes = np.arange(n, dtype=np.int64)[:, None] // np.array([1, 256]) % 256  # two bytes that tell the row
     rows = EncodedBatches(2, [codes[: n // 3].astype(np.uint8), codes[n // 3 :].astype(np.uint8)])
     with Threads(n_threads) as threads:
-        return divide(rows, np.arange(n, dtype=np.int32), holdout, RandomSource(seed), threads)
+        return divide(rows, UsedRecords(np.arange(n, dtype=np.int32)), holdout, RandomSource(seed), threads)
 
 
 def codes_of(part):
@@ -31,21 +31,21 @@ def codes_of(part):
 def test_every_record_is_in_one_part_with_its_own_target(n):
     parts = divided(n)
     for part in parts:
-        assert codes_of(part).tolist() == part.target.tolist()
-    assert sorted(np.concatenate([part.target for part in parts])) == list(range(n))
+        assert codes_of(part).tolist() == part.records.target.tolist()
+    assert sorted(np.concatenate([part.records.target for part in parts])) == list(range(n))
 
 
 @pytest.mark.parametrize("holdout", [Fraction(1, 100), FIFTH, Fraction(7, 10)])
 def test_about_the_share_chooses(holdout):
     n = 60_000
-    n_choosing = len(divided(n, holdout)[1].target)
+    n_choosing = len(divided(n, holdout)[1].records.target)
     assert abs(n_choosing - n * holdout) < 6 * (n * holdout * (1 - holdout)) ** 0.5
 
 
 def test_a_record_more_moves_no_other():
     smaller, larger = divided(500), divided(501)
     for few, more in zip(smaller, larger, strict=True):
-        assert more.target[: len(few.target)].tolist() == few.target.tolist()
+        assert more.records.target[: len(few.records.target)].tolist() == few.records.target.tolist()
 
 
 def test_the_parts_do_not_depend_on_targets_or_threads():
@@ -55,4 +55,4 @@ def test_the_parts_do_not_depend_on_targets_or_threads():
 
 
 def test_fresh_bits_give_other_parts():
-    assert divided(500)[1].target.tolist() != divided(500, seed=1)[1].target.tolist()
+    assert divided(500)[1].records.target.tolist() != divided(500, seed=1)[1].records.target.tolist()

@@ -311,6 +311,7 @@ class Domain:
         target: Target | None = None,
         task: Task | None = None,
         target_name: str | None = None,
+        groups: Any = None,
         random_state: Any = None,
     ) -> Domain:
         """Learn a domain privately, as far as it is not known.
@@ -338,6 +339,9 @@ class Domain:
             What is learnt, if `target` is not given. It may be left out if `y` holds text, Booleans or floats.
         target_name : str, optional
             The column that holds the target, for programs that read tables from files.
+        groups : array or column of shape (n,), optional
+            The person of each record, where persons have several: one record of each, drawn at random, is used, so that
+            all records of a person are protected together.
         random_state : int, RandomState instance or None, default=None
             A seed makes the result reproducible, and therefore not private.
 
@@ -359,20 +363,31 @@ class Domain:
         budget = exact_epsilon(epsilon), exact_delta(delta)
         known = _checked_features(features) if features else {}
         open_domain = cls(open_features(X, known), target or open_target(y, task), target_name=target_name)
-        return open_domain.closed(lambda: [(X, y)], open_domain.learning_plan(*budget), RandomSource(random_state))
+        batch = (X, y) if groups is None else (X, y, groups)
+        plan, source = open_domain.learning_plan(*budget), RandomSource(random_state)
+        return open_domain.closed(lambda: [batch], plan, source, of_persons=groups is not None)
 
     def learning_plan(self, epsilon: Epsilon, delta: Fraction) -> LearningPlan:
         """Plan the releases that learn what is open, which add up to the budget or are none."""
         return LearningPlan.make(self.features, self.target, epsilon, delta)
 
     def closed(
-        self, batches: Batches, plan: LearningPlan, source: RandomSource, budgets: Sequence[Spendable] = ()
+        self,
+        batches: Batches,
+        plan: LearningPlan,
+        source: RandomSource,
+        budgets: Sequence[Spendable] = (),
+        *,
+        of_persons: bool = False,
     ) -> Domain:
-        """Return the domain with what is open learnt from batches of records and targets, which are read twice.
+        """Return the domain with what is open learnt from batches of records and targets, which are read repeatedly.
 
-        It is charged to the budgets in force, and to ``budgets`` besides.
+        It is charged to the budgets in force, and to ``budgets`` besides. If it is learnt from persons, each batch says
+        whose the records are.
         """
-        features, target, ledger = learn(self.features, self.target, batches, plan, source, budgets)
+        features, target, ledger = learn(
+            self.features, self.target, batches, plan, source, budgets, of_persons=of_persons
+        )
         return replace(self, features=features, target=target, origin=self.origin.learnt(ledger))
 
     def reviewed(self, reviewer: str) -> Domain:

@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import compress
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from diprime.domain import moments
 from diprime.domain.codes import BUCKETS
@@ -22,8 +24,9 @@ from diprime.domain.features import Categorical, Numeric
 from diprime.domain.hashing import plain_value
 from diprime.domain.integers import Integer
 from diprime.domain.kinds import Feature, Target
+from diprime.domain.persons import PersonIndex, one_record_each
 from diprime.domain.ranges import Intervals, parts, per_doubling, scales
-from diprime.domain.tables import Column, Table, read_table, read_target, row_blocks
+from diprime.domain.tables import Column, read_table, read_target, row_blocks
 from diprime.domain.target_layout import Task
 from diprime.privacy import spending
 from diprime.privacy.charges import Charge, Receipt
@@ -43,10 +46,7 @@ TARGET_WEIGHT = 6
 """How many times the part of a feature the range of a numeric target gets: all that is predicted depends on it."""
 NO_CLASS = "no class is frequent enough"
 WORDS_FOR_BUDGETS = "ranges and levels of a domain"
-LEARNT_FROM_RECORDS = (
-    "What is learnt of a domain is private for single records and not for persons: with groups, declare the ranges and "
-    "levels."
-)
+MIXED_GROUPS = "Some batches have groups and some do not; give the persons of all records, or of none."
 
 _MAX_UNIT = 1 << 16
 _UNITS_PER_EPSILON = 1 << 12  # so that tables of weights are not too long
@@ -59,7 +59,8 @@ TARGET = None
 """Stands for the target among the names of columns."""
 
 Batches = Callable[[], Iterable[tuple[Any, ...]]]
-"""Returns the records and their targets, in batches; it is called twice."""
+"""Returns the records, their targets and perhaps persons, in batches; it is called several times."""
+Used = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -215,16 +216,21 @@ def learn(
     plan: LearningPlan,
     source: RandomSource,
     budgets: Sequence[Spendable] = (),
+    *,
+    of_persons: bool = False,
 ) -> tuple[dict[str, Feature], Target, Ledger]:
-    """Learn what is open in features and a target, and return them with the ledger of what that cost."""
-    ledger = Ledger(plan.epsilon, delta=plan.delta)
+    """Learn what is open in features and a target, and return them with the ledger of what that cost.
+
+    Where the batches say whose each record is, one record of each person is used, drawn at random.
+    """
+    ledger = Ledger(plan.epsilon, delta=plan.delta, unit_records=1 if of_persons else None)
     if source.seeded:
         ledger.waive("random_state was set, so whoever knows it can take the noise off the domain.")
     spending.refuse_waived(ledger.waivers, WORDS_FOR_BUDGETS, budgets)
-    spending.check(plan.loss, WORDS_FOR_BUDGETS, budgets)
+    spending.check(plan.loss, WORDS_FOR_BUDGETS, budgets, unit=ledger.unit)
     payments = _Payments(plan.loss, ledger, budgets)
     learnt = _with_target(features, target)
-    of_columns = _Columns(list(features), batches)
+    of_columns = _Columns(list(features), batches, source if of_persons else None)
     bounds = _learn_ranges(learnt, of_columns, plan, payments, source)
     levels = _learn_levels(learnt, of_columns, plan, payments, source)
     learnt |= bounds
@@ -248,28 +254,48 @@ class _Payments:
 
     def pay(self, charge: Charge) -> Receipt:
         if not self._ledger.charges:
-            self._ledger.studies = spending.charge(self._loss, WORDS_FOR_BUDGETS, self._budgets)
+            self._ledger.studies = spending.charge(self._loss, WORDS_FOR_BUDGETS, self._budgets, unit=self._ledger.unit)
         return self._ledger.pay(charge)
 
 
-class _Columns:
-    """The columns of all batches, by name; the target's name is `TARGET`."""
+def _persons_of(batch: tuple[Any, ...]) -> Any:
+    try:
+        _, _, persons = batch
+    except ValueError:
+        raise ValueError(MIXED_GROUPS) from None
+    return persons
 
-    def __init__(self, names: list[str], batches: Batches) -> None:
+
+class _Columns:
+    """The columns of all batches, by name; the target's name is `TARGET`. With each come the rows that are used.
+
+    With a source, the batches have persons, and one record of each person is used. None stands for all rows.
+    """
+
+    def __init__(self, names: list[str], batches: Batches, source: RandomSource | None) -> None:
         self._names = names
         self._batches = batches
+        self._used: list[Used] | None = None
+        if source is not None:
+            index = PersonIndex()
+            persons = [index.encode(_persons_of(batch)) for batch in batches()]
+            numbers = np.concatenate([np.zeros(0, dtype=np.int64), *persons])
+            drawn = one_record_each(numbers, source.bits_apart(len(numbers)))
+            self._used = np.split(drawn, np.cumsum([len(p) for p in persons])[:-1]) if persons else []
 
-    def __iter__(self) -> Iterator[tuple[Table, Callable[[str | None], Column]]]:
-        for X, y, *persons in self._batches():
-            if persons:
-                raise ValueError(LEARNT_FROM_RECORDS)
+    def __iter__(self) -> Iterator[tuple[int, Used | None, Callable[[str | None], Column]]]:
+        for i, (X, y, *persons) in enumerate(self._batches()):
+            if persons and self._used is None:
+                raise ValueError(MIXED_GROUPS)
             table, target = read_table(X), read_target(y)
-            if table.n_rows != target.n_rows:
-                sizes = [table.n_rows, target.n_rows]
+            used = None if self._used is None else self._used[i]
+            sizes = [table.n_rows, target.n_rows] + ([] if used is None else [len(used)])
+            if len(set(sizes)) > 1:
                 raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
+            n_used = table.n_rows if used is None else int(used.sum())
             column = match_columns(self._names, table)
             positions = {name: j for j, name in enumerate(self._names)}
-            yield table, lambda name, c=column, t=target, p=positions: t if name is TARGET else c(p[name])  # type: ignore[misc]
+            yield n_used, used, lambda name, c=column, t=target, p=positions: t if name is TARGET else c(p[name])  # type: ignore[misc]
 
 
 def _learn_ranges(
@@ -306,20 +332,20 @@ def _tally_first(
     """Return the number of rows, the kinds of the columns' dtypes, and the counts of the first step."""
     n_rows, dtypes = 0, {name: set[str]() for name in names}
     tallies: dict[str | None, Any] = dict.fromkeys(names, 0)
-    for table, column in columns:
-        n_rows += table.n_rows
+    for n_used, used, column in columns:
+        n_rows += n_used
         for name in names:
             part = _numeric(column(name), name)
             dtypes[name].add(_dtype_kind(part))
-            tallies[name] = tallies[name] + family.tally(part)
+            tallies[name] = tallies[name] + family.tally(part, used)
     return n_rows, dtypes, {name: _counts(tally, family) for name, tally in tallies.items()}
 
 
 def _tally(columns: _Columns, families: Mapping[str | None, Intervals]) -> dict[str | None, Any]:
     tallies: dict[str | None, Any] = dict.fromkeys(families, 0)
-    for _, column in columns:
+    for _, used, column in columns:
         for name, family in families.items():
-            tallies[name] = tallies[name] + family.tally(_numeric(column(name), name))
+            tallies[name] = tallies[name] + family.tally(_numeric(column(name), name), used)
     return {name: _counts(tally, families[name]) for name, tally in tallies.items()}
 
 
@@ -405,9 +431,9 @@ def _learn_levels(
         return {}
     names = [name for name, feature in features.items() if isinstance(feature, Categorical) and feature.is_open]
     counts: dict[str | None, dict[Any, int]] = {name: {} for name in names}
-    for _, column in columns:
+    for _, used, column in columns:
         for name in names:
-            _count_values(column(name), counts[name])
+            _count_values(column(name), used, counts[name])
     receipt = payments.pay(plan.levels)
     levels: dict[str | None, list[Any]] = {}
     for name, of_column in counts.items():
@@ -418,9 +444,10 @@ def _learn_levels(
     return levels
 
 
-def _count_values(column: Column, counts: dict[Any, int]) -> None:
+def _count_values(column: Column, used: Used | None, counts: dict[Any, int]) -> None:
     for start, stop in row_blocks(0, column.n_rows):
-        for value in column.values(start, stop):
+        values = column.values(start, stop)
+        for value in values if used is None else compress(values, used[start:stop]):
             try:
                 plain = plain_value(value)
             except Exception:  # noqa: BLE001 -- methods of a private value may raise anything

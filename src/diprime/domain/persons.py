@@ -41,6 +41,21 @@ def person_weight(max_records: int) -> int:
     return max_records if max_records <= 2 else 6 * -(-max_records // 3)  # noqa: PLR2004 -- of two, all weigh the same
 
 
+def one_record_each(persons: Persons, bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Return which records are drawn, one of each person: that with the least bits, in a tie the first.
+
+    Examples
+    --------
+    >>> one_record_each(np.array([0, 1, -1, 0]), np.array([7, 3, 1, 5], dtype=np.uint64))
+    array([False,  True, False,  True])
+    """
+    known = np.flatnonzero(persons >= 0)
+    order = known[np.lexsort((bits[known], persons[known]))]
+    drawn = np.zeros(len(persons), dtype=np.bool_)
+    drawn[order[np.unique(persons[order], return_index=True)[1]]] = True
+    return drawn
+
+
 class PersonIndex:
     """Numbers persons by their ids, in the order in which they appear.
 

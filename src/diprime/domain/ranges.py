@@ -59,17 +59,19 @@ class Intervals:
     def __len__(self) -> int:
         return len(self.low)
 
-    def tally(self, column: Column) -> Integers:
+    def tally(self, column: Column, used: npt.NDArray[np.bool_] | None = None) -> Integers:
         """Count the values of a column between the thresholds that tell for every interval whether it holds a value.
 
-        Every value is compared with public numbers alone. Missing values are not counted.
+        Every value is compared with public numbers alone. Missing values are not counted, nor are rows that are not
+        used.
         """
         thresholds = np.empty(2 * len(self.edges))
         thresholds[0::2], thresholds[1::2] = self.edges, np.nextafter(self.edges, math.inf)
         counts = np.zeros(len(thresholds) + 1, dtype=np.int64)
         for start, stop in row_blocks(0, column.n_rows):
             values = column.floats(start, stop).astype(np.float64)
-            cells = np.searchsorted(thresholds, values[~np.isnan(values)], side="right")
+            counted = ~np.isnan(values) if used is None else used[start:stop] & ~np.isnan(values)
+            cells = np.searchsorted(thresholds, values[counted], side="right")
             counts += np.bincount(cells, minlength=len(counts))
         return counts
 

@@ -30,10 +30,19 @@ class UsedRecords:
         The encoded targets, negative where a record is left out.
     weights : array of shape (n,) or None
         The weights of the records; None if all weigh one.
+    persons : array of shape (n,) or None
+        The number of the person of each record; None if every record is a person of its own.
     """
 
     target: Target
     weights: Weights | None = None
+    persons: Persons | None = None
+
+    def part(self, rows: npt.NDArray[np.bool_]) -> UsedRecords:
+        """Return some of the records."""
+        weights = None if self.weights is None else self.weights[rows]
+        persons = None if self.persons is None else self.persons[rows]
+        return UsedRecords(self.target[rows], weights, persons)
 
 
 def choose_records(target: Target, persons: Persons, max_records: int, source: RandomSource) -> UsedRecords:
@@ -68,10 +77,10 @@ def choose_records(target: Target, persons: Persons, max_records: int, source: R
     used = np.full_like(target, -1)
     used[order[kept]] = target[order[kept]]
     if max_records == 1:
-        return UsedRecords(used)
+        return UsedRecords(used, persons=persons)
     weights = np.zeros(len(target), dtype=np.uint8)
     weights[order[kept]] = shares_of_weight(ranks[kept], n_kept[kept], person_weight(max_records))
-    return UsedRecords(used, weights)
+    return UsedRecords(used, weights, persons)
 
 
 def shares_of_weight(ranks: npt.NDArray[np.int64], n_kept: npt.NDArray[np.int64], weight: int) -> Weights:

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -21,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from diprime.domain import Categorical, Domain, Origin, RowReader, Task
 from diprime.domain.batches import EncodedTable, check_lengths, encode_batches
 from diprime.domain.encoding import Rows
-from diprime.domain.learning import LEARNT_FROM_RECORDS, Batches, LearningPlan
+from diprime.domain.learning import Batches, LearningPlan
 from diprime.domain.persons import PersonIndex
 from diprime.engines.persons import UsedRecords, choose_records
 from diprime.estimators.parameters import DOMAIN, N_JOBS, RANDOM_STATE
@@ -34,6 +35,10 @@ from diprime.privacy.spending import Spendable, Unit
 N_DIMENSIONS = 2  # of a table
 DOMAIN_SHARE = Fraction(1, 10)
 """The share of epsilon, and of delta, that learns what is open in a domain."""
+OTHER_UNIT = {
+    "person": "The domain was learnt from single records, which does not protect persons; give groups to Domain.learn.",
+    "record": "The domain was learnt from persons, and the fit takes every record for a person; give groups to fit.",
+}
 N_WITHOUT_GROUPS = 2  # the parts of a batch that are always there
 
 _Model = TypeVar("_Model", bound="PrivateEstimator")
@@ -158,7 +163,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         origin = Origin("read") if isinstance(self.domain, str) else getattr(self.domain, "origin", Origin())
         spending.refuse_waived(self._waivers(origin), f"a fit of {type(self).__name__}", self._budgets)
 
-    def _check_budget(self, settings: Any, before: PrivacyLoss, unit: Unit) -> None:
+    def _check_budget(self, settings: Any, before: PrivacyLoss, unit: Unit | None) -> None:
         """Raise an error if a budget is in force and does not cover the fit; called before data are read."""
         if settings.accounting == "paper":
             reason = "accounting='paper' counts less than is spent."
@@ -239,8 +244,10 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         domain = self._resolve_domain(X, y)
         settings = self._check_settings(domain.n_features)
         source = RANDOM_STATE.check(self.random_state)
-        learning, settings = self._divide(domain, settings, of_persons=groups is not None)
-        domain = self._closed(domain, learning, lambda: [(X, y)], source)
+        of_persons = groups is not None
+        learning, settings = self._divide(domain, settings, "person" if of_persons else "record")
+        batch = (X, y, groups) if of_persons else (X, y)
+        domain = self._closed(domain, learning, lambda: [batch], source, of_persons=of_persons)
         plan = self._plan(settings, domain)
         rows = domain.reader(X)
         target = domain.encode_target(y, n_threads=N_JOBS.check(self.n_jobs))
@@ -278,8 +285,10 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "The domain is open, and learning it reads all batches more than once; give a list, or an object whose "
                 "__iter__ starts anew, or learn the domain first, with Domain.learn."
             )
-        learning, settings = self._divide(domain, settings, of_persons=self._max_records() > 1)
-        domain = self._closed(domain, learning, lambda: batches, source)
+        # Whether there are persons, the first batch tells; it is read only if the domain is open.
+        learning, settings = self._divide(domain, settings, None)
+        of_persons = domain.is_open and any(len(batch) > N_WITHOUT_GROUPS for batch in islice(batches, 1))
+        domain = self._closed(domain, learning, lambda: batches, source, of_persons=of_persons)
         plan = self._plan(settings, domain)
         self._name_columns(None, domain, reset=True)
 
@@ -294,11 +303,9 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self._fit_encoded(table, domain, settings, plan, source, stacklevel=3)
         return self
 
-    def _divide(self, domain: Domain, settings: Any, *, of_persons: bool) -> tuple[LearningPlan | None, Any]:
+    def _divide(self, domain: Domain, settings: Any, unit: Unit | None) -> tuple[LearningPlan | None, Any]:
         """Return how an open domain is learnt, and settings that have the rest of the budget, before data are read."""
         learning = None
-        if of_persons and (domain.is_open or domain.origin.ledger is not None):
-            raise ValueError(LEARNT_FROM_RECORDS)
         if domain.is_open:
             budget = share_of(settings.epsilon, DOMAIN_SHARE), self._delta(settings) * DOMAIN_SHARE
             learning = domain.learning_plan(*budget)
@@ -307,12 +314,22 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 rest["delta"] = settings.delta - learning.delta
             settings = replace(settings, **rest)
         before = self._loss_of_domain(domain) if learning is None else learning.loss
-        self._check_budget(settings, before, "person" if of_persons else "record")
+        self._check_budget(settings, before, unit)
         return learning, settings
 
-    def _closed(self, domain: Domain, learning: LearningPlan | None, batches: Batches, source: RandomSource) -> Domain:
+    def _closed(
+        self,
+        domain: Domain,
+        learning: LearningPlan | None,
+        batches: Batches,
+        source: RandomSource,
+        *,
+        of_persons: bool,
+    ) -> Domain:
         """Return the domain, with what is open in it learnt from the data."""
-        return domain if learning is None else domain.closed(batches, learning, source, self._budgets)
+        if learning is None:
+            return domain
+        return domain.closed(batches, learning, source, self._budgets, of_persons=of_persons)
 
     def _fit_encoded(
         self,
@@ -329,6 +346,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         unit_records = None if table.persons is None else max_records
         ledger = Ledger(settings.epsilon, settings.accounting, delta=self._delta(settings), unit_records=unit_records)
         if domain.origin.ledger is not None:
+            if domain.origin.ledger.unit != ledger.unit:
+                raise ValueError(OTHER_UNIT[ledger.unit])
             ledger.include(domain.origin.ledger)
         ledger.remarks += domain.origin.remarks
         ledger.waivers = self._waivers(domain.origin)

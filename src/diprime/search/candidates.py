@@ -42,8 +42,6 @@ def check_estimator(estimator: Any) -> PrivateTrees:
         )
     if estimator.random_state is not None:
         raise ValueError("A private search has its own random bits: give random_state to PrivateSearch, if at all.")
-    if estimator.max_records_per_group != MAX_RECORDS_PER_GROUP.default:
-        raise ValueError("A private search protects single records: leave max_records_per_group at its default.")
     if getattr(estimator, "accounting", ACCOUNTING.default) != ACCOUNTING.default:
         raise ValueError('A private search needs accounting="strict": published costs do not add up to a guarantee.')
     return estimator

@@ -12,7 +12,6 @@ import numpy as np
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain
-from diprime.engines.persons import UsedRecords
 from diprime.estimators.trees import PrivateTrees
 from diprime.privacy.charges import Receipt
 from diprime.privacy.ledger import Ledger
@@ -61,9 +60,7 @@ class Chooser:
         choice = (self.ledger if plan.choice_adds else self._ledger_of_choosers()).pay(plan.choice)
         fitted = [self._fit(candidate, _use(receipt)) for candidate in plan.candidates]
         costs = np.array([[error(c.model, self.choosing, self.domain, self.threads) for c in fitted]])
-        selection = Selection(
-            choice, self.source.streams(1), cost_range=error_range(self.domain.layout), n_candidates=len(fitted)
-        )
+        selection = Selection(choice, self.source.streams(1), cost_range=self._error_range, n_candidates=len(fitted))
         return fitted[int(selection.pick(np.arange(1), costs)[0])]
 
     def choose_by_stopping(self, max_fits: int) -> Candidate:
@@ -75,7 +72,7 @@ class Chooser:
             fitted = self._fit(candidates[drawn], measure)
             receipt = self._ledger_of_choosers().pay(self.plan.choice)
             errors = np.array([[error(fitted.model, self.choosing, self.domain, self.threads)]])
-            noisy = discrete_laplace(errors, receipt, error_range(self.domain.layout), self.source.streams(1))
+            noisy = discrete_laplace(errors, receipt, self._error_range, self.source.streams(1))
             return int(noisy[0, 0]), fitted
 
         receipt = self.ledger.pay(self.plan.fits)
@@ -86,14 +83,23 @@ class Chooser:
 
         In random stopping, the budget is that of one repetition.
         """
-        return Ledger(self.plan.choice.total)
+        return Ledger(self.plan.choice.total, unit_records=self.ledger.unit_records)
+
+    @property
+    def _error_range(self) -> int:
+        return error_range(self.domain.layout.of_persons(self.ledger.unit_records or 1))
 
     def _fit(self, candidate: Candidate, measure: Measure) -> Candidate:
         """Return a copy of a candidate that is fitted, for what was paid."""
         model = type(candidate.model)(**candidate.model.get_params(deep=False))
         # A share of μ² has no budget of its own in epsilon: that of all shares covers it.
         budget = candidate.tried.settings.epsilon
-        ledger = Ledger(budget, delta=self.ledger.delta, waivers=list(self.ledger.waivers))
+        ledger = Ledger(
+            budget,
+            delta=self.ledger.delta,
+            waivers=list(self.ledger.waivers),
+            unit_records=self.ledger.unit_records,
+        )
         learn(model, candidate.tried, self.training, self.domain, ledger, self.source)
         if ledger.loss != measure.loss(1):
             raise AssertionError(f"A fit cost {ledger.loss}, and {measure.loss(1)} was paid for it.")
@@ -104,7 +110,7 @@ def learn(
     model: PrivateTrees, fit: Fit, part: Part, domain: Domain, ledger: Ledger, source: RandomSource
 ) -> PrivateTrees:
     """Fit a model to some records as planned, pay from a ledger, and return the model."""
-    forest = model._learn(part.rows, UsedRecords(part.target), domain, fit.settings, fit.plan, ledger, source)
+    forest = model._learn(part.rows, part.records, domain, fit.settings, fit.plan, ledger, source)
     model._set_fitted(domain, ledger, forest)
     return model
 

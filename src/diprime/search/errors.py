@@ -21,15 +21,15 @@ def clip_of(layout: TargetLayout) -> int:
 
 
 def error_range(layout: TargetLayout) -> int:
-    """Return the most that one record adds to :func:`error`; the least is 0."""
-    return 1 if layout.task == "classification" else layout.units
+    """Return the most that one record, or one person, adds to :func:`error`; the least is 0."""
+    return layout.person_units
 
 
 def error(model: PrivateTrees, part: Part, domain: Domain, threads: Threads) -> int:
-    """Return the number of wrong classes; or the sum of squared residuals, in units of `clip²/error_range`.
+    """Return the number of wrong classes; or the sum of squared residuals, in units of `clip²/layout.units`.
 
-    Residuals are clipped, and the exact sum is divided by a power of two and rounded down. Records without a target
-    do not count.
+    Residuals are clipped, and the exact sum is divided by a power of two and rounded down. Records count by their
+    weights, and those without a target do not count.
 
     Parameters
     ----------
@@ -42,12 +42,15 @@ def error(model: PrivateTrees, part: Part, domain: Domain, threads: Threads) -> 
     threads : Threads
         Where to predict.
     """
-    used = part.target >= 0
-    truth = part.target[used].astype(np.int64)
+    used = part.records.target >= 0
+    truth = part.records.target[used].astype(np.int64)
+    weights = (
+        np.ones(1, dtype=np.int64) if part.records.weights is None else part.records.weights[used].astype(np.int64)
+    )
     if domain.task == "classification":
         positions = np.array(sorted_classes(domain)[0])  # of the sorted classes, in the domain
-        return int((positions[model.forest_.decide(part.rows, threads)][used] != truth).sum())
+        return int((weights * (positions[model.forest_.decide(part.rows, threads)][used] != truth)).sum())
     predicted = domain.encode_target(model.forest_.predict(part.rows, threads)[:, 0])[used]
     clip = clip_of(domain.layout)
     residuals = np.clip(truth - predicted, -clip, clip)
-    return int((residuals**2).sum()) // (clip**2 // error_range(domain.layout))
+    return int((weights * residuals**2).sum()) // (clip**2 // domain.layout.units)

@@ -156,7 +156,7 @@ class SearchPlan:
             refitted = Fit.make(model, domain, N_HALVES) if settings.refit else None
             candidates.append(Candidate(setting, model, Fit.make(model, domain, settings.n_shares), refitted))
         measure = candidates[0].tried.measure
-        cost_range = error_range(domain.layout)
+        cost_range = error_range(domain.layout.of_persons(estimator._max_records()))
         if settings.rule == "stopping":
             assert isinstance(measure, PureEpsilon)
             noise = _charge_of_noise(measure, cost_range)

@@ -199,6 +199,12 @@ class PrivateSearch(PrivateEstimator):
     def _loss(self, settings: SearchSettings) -> PrivacyLoss:
         return settings.loss
 
+    def _max_records(self) -> int:
+        return check_estimator(self.estimator)._max_records()
+
+    def _check_groups(self, *, given: bool) -> None:
+        check_estimator(self.estimator)._check_groups(given=given)
+
     def _resolve_domain(self, X: Any, y: Any) -> Domain:
         domain = super()._resolve_domain(X, y)
         if domain.is_open:
@@ -207,7 +213,7 @@ class PrivateSearch(PrivateEstimator):
 
     # -- fit -----------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> PrivateSearch:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> PrivateSearch:
         """Choose a setting, and fit a model with it.
 
         Parameters
@@ -216,6 +222,9 @@ class PrivateSearch(PrivateEstimator):
             The records.
         y : array or column of shape (n,)
             Their targets.
+        groups : array or column of shape (n,), optional
+            The person of each record, as for the estimator, whose ``max_records_per_group`` holds. All records of a
+            person train, or all choose.
         **refused : dict
             ``sample_weight`` is refused, as by the estimator.
 
@@ -224,7 +233,7 @@ class PrivateSearch(PrivateEstimator):
         self : PrivateSearch
             The fitted search.
         """
-        self._fit(X, y, refused)
+        self._fit(X, y, refused, groups)
         return self
 
     def _learn(
@@ -238,7 +247,7 @@ class PrivateSearch(PrivateEstimator):
         source: RandomSource,
     ) -> Candidate:
         with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            training, choosing = divide(rows, records.target, settings.holdout, source, threads)
+            training, choosing = divide(rows, records, settings.holdout, source, threads)
             chooser = Chooser(plan, training, choosing, domain, ledger, source, threads)
             if settings.rule == "all":
                 chosen = chooser.choose_among_all()
@@ -247,7 +256,7 @@ class PrivateSearch(PrivateEstimator):
         if chosen.refitted is None:
             ledger.merged.append(chosen.model.privacy_)
         else:
-            learn(chosen.model, chosen.refitted, Part(rows, records.target), domain, ledger, source)
+            learn(chosen.model, chosen.refitted, Part(rows, records), domain, ledger, source)
         return chosen
 
     def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Any) -> None:
