@@ -20,8 +20,8 @@ def numbers(pattern, text):
 
 def test_every_example_is_tested():
     tested = {
-        "bike_rentals", "census_income", "demo", "emergency_room", "log_scaled_rent", "open_ranges", "several_visits",
-        "two_hospitals",
+        "bike_rentals", "census_income", "demo", "emergency_room", "log_scaled_rent", "open_ranges", "private_search",
+        "several_visits", "two_hospitals",
     }  # fmt: skip
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
@@ -76,6 +76,14 @@ def test_a_private_census_forest_is_nearly_as_accurate_as_without_noise(capsys):
     assert low < estimate < high < low + 0.1
     assert low - 0.05 < private / 100 < high + 0.05
     assert "Privacy ledger: epsilon = 1 of 1, delta = 0" in printed
+
+
+def test_a_search_chooses_the_better_setting_for_a_part_of_the_budget(capsys):
+    printed = printed_by("private_search", capsys)
+    assert "Chosen: max_depth = auto" in printed
+    shallow, searched, default = numbers(r"error ([\d.]+)", printed)
+    assert default < searched < shallow
+    assert "Privacy ledger: epsilon = 3 of 3, delta = 0" in printed
 
 
 def test_a_log_scale_is_more_accurate_than_a_linear_one(capsys):

@@ -189,6 +189,42 @@ def test_a_range_beyond_all_integers_is_one_of_numbers():
     assert (far.low, far.parts) == (date.max, ("weekday", "month"))
 
 
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_one_record_of_each_person_is_used(delta):
+    """Where the records of a person are alike, it does not matter which is drawn, nor how many there are."""
+    names = ["age", "city"]
+    options = {"delta": delta, "random_state": 1, "task": "regression"}
+    alone = Domain.learn(FRAME[names], FRAME["tiny"], 1.0, groups=FRAME.index, **options)
+    rows = np.repeat(np.arange(len(FRAME)), np.random.default_rng(1).integers(1, 9, len(FRAME)))
+    several = FRAME.iloc[rows]
+    learnt = Domain.learn(several[names], several["tiny"], 1.0, groups=[f"p{i}" for i in rows], **options)
+    assert learnt == alone == Domain.learn(FRAME[names], FRAME["tiny"], 1.0, **options)
+    assert (learnt.origin.ledger.unit, learnt.origin.ledger.unit_records) == ("person", 1)
+    nobody = Domain.learn(several[names], several["tiny"], 1.0, groups=[None] * len(rows), **options)
+    assert nobody.origin.ledger.total == 1
+
+
+def test_models_of_persons_take_domains_of_persons_and_no_others():
+    X, y, ids = FRAME[["age"]], FRAME["tiny"], FRAME.index
+    of_records, of_persons = Domain.learn(X, y, 1.0), Domain.learn(X, y, 1.0, groups=ids)
+    with pytest.raises(ValueError, match=r"learnt from single records.*give groups to Domain\.learn"):
+        DiPriMeRegressor(1.0, of_records).fit(X, y, groups=ids)
+    with pytest.raises(ValueError, match=r"learnt from persons.*give groups to fit"):
+        DiPriMeRegressor(1.0, of_persons).fit(X, y)
+    model = DiPriMeRegressor(1.0, of_persons, max_records_per_group=3).fit(X, y, groups=ids)
+    assert (model.privacy_.total, model.privacy_.whole_unit) == (2, "one person, up to 3 records,")
+    open_domain = Domain({"age": Numeric()}, Numeric())
+    for fit in (
+        lambda model: model.fit(X, y, groups=ids),
+        lambda model: model.fit_batches([(X[:100], y[:100], ids[:100]), (X[100:], y[100:], ids[100:])]),
+    ):
+        model = fit(DiPriMeRegressor(1.0, open_domain))
+        assert (model.privacy_.total, model.privacy_.unit) == (1, "person")
+    with pytest.raises(ValueError, match="Some batches have groups and some do not"):
+        DiPriMeRegressor(1.0, open_domain).fit_batches([(X[:100], y[:100], ids[:100]), (X[100:], y[100:])])
+
+
 # No record decides about an error, and none is told apart ------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import pytest
 from diprime import Categorical, Domain, Numeric
 from diprime._util.threads import Threads
 from diprime.domain.batches import EncodedBatches
+from diprime.engines.persons import UsedRecords
 from diprime.search.errors import clip_of, error, error_range
 from diprime.search.parts import Part
 from tests.small_data import DOMAINS, TASKS, boost, fit, make
@@ -19,7 +20,9 @@ NUMBERS = Domain({"x": Numeric(0, 1)}, Numeric(-10, 30))
 
 
 def part_of(target):
-    return Part(EncodedBatches(1, [np.zeros((len(target), 1), dtype=np.uint8)]), UsedRecords(np.array(target, dtype=np.int32)))
+    return Part(
+        EncodedBatches(1, [np.zeros((len(target), 1), dtype=np.uint8)]), UsedRecords(np.array(target, dtype=np.int32))
+    )
 
 
 def model_that_says(decisions=None, numbers=None):
@@ -93,3 +96,23 @@ def test_the_error_is_that_of_predictions(task, learn):
     else:
         residuals = np.minimum(np.abs(model.predict(X) - y) / 10, 0.25)
         assert found == pytest.approx((residuals**2).sum() * 16 * 4096, rel=0.01)
+
+
+@pytest.mark.parametrize("domain", [CLASSES, NUMBERS])
+def test_the_records_of_a_person_change_the_error_by_at_most_the_range_of_persons(domain):
+    """Up to three records, whose weights add up to W, with every target and decision that matters."""
+    layout = domain.layout.of_persons(3)
+    targets = range(3) if domain is CLASSES else (0, 1, layout.units // 8, layout.units // 4, layout.units)
+    largest = 0
+    for own in itertools.product(targets, repeat=2):
+        for weights in ([6], [3, 3], [2, 4]):
+            errors = []
+            for shown in (0, len(weights)):
+                target = [1, *own[:shown]][: 1 + shown]
+                part = part_of(target)
+                used = UsedRecords(part.records.target, np.array([5, *weights][: len(target)], dtype=np.uint8))
+                model = model_that_says([0] * len(target), [-10.0] * len(target))
+                errors.append(error(model, Part(part.rows, used), domain, ONE))
+            assert 0 <= errors[1] - errors[0] <= error_range(layout)
+            largest = max(largest, errors[1] - errors[0])
+    assert largest == error_range(layout)

@@ -7,6 +7,7 @@ import pytest
 
 from diprime._util.threads import Threads
 from diprime.domain.batches import EncodedBatches
+from diprime.engines.persons import UsedRecords
 from diprime.privacy.randomness import RandomSource
 from diprime.search.parts import divide
 
@@ -56,3 +57,31 @@ def test_the_parts_do_not_depend_on_targets_or_threads():
 
 def test_fresh_bits_give_other_parts():
     assert divided(500)[1].records.target.tolist() != divided(500, seed=1)[1].records.target.tolist()
+
+
+def divided_persons(persons, seed=0):
+    persons = np.array(persons, dtype=np.int64)
+    n = len(persons)
+    rows = EncodedBatches(1, [np.arange(n, dtype=np.uint8)[:, None]])
+    weights = np.arange(n, dtype=np.uint8)
+    with Threads(1) as threads:
+        records = UsedRecords(np.arange(n, dtype=np.int32), weights, persons)
+        return divide(rows, records, Fraction(1, 2), RandomSource(seed), threads)
+
+
+def test_all_records_of_a_person_are_in_one_part_with_their_weights():
+    persons = np.random.default_rng(1).integers(-1, 40, 200)
+    training, choosing = divided_persons(persons)
+    assert not set(training.records.persons) & set(choosing.records.persons)
+    for part in (training, choosing):
+        assert part.records.weights.tolist() == part.records.target.tolist()
+        assert part.records.persons.tolist() == persons[part.records.target].tolist()
+        assert set(part.records.persons) > {-1} or -1 not in part.records.persons
+    more = divided_persons([*persons, *[40] * 9])
+    for few, many in zip((training, choosing), more, strict=True):
+        assert many.records.target[: len(few.records.target)].tolist() == few.records.target.tolist()
+
+
+@pytest.mark.parametrize("persons", [[], [-1, -1, -1]])
+def test_nobody_is_divided_without_an_error(persons):
+    assert sum(len(part.records.target) for part in divided_persons(persons)) == len(persons)

@@ -164,6 +164,9 @@ class PrivateSearch(PrivateEstimator):
         n_jobs: int | None = check_estimator(self.estimator).n_jobs
         return n_jobs
 
+    def _resolve_domain(self, X: Any, y: Any) -> Domain:
+        return check_estimator(self.estimator)._resolve_domain(X, y)
+
     def _check_settings(self, n_features: int) -> SearchSettings:
         estimator = check_estimator(self.estimator)
         settings = list_settings(self.param_distributions, self.n_iter, self.random_state)
