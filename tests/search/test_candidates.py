@@ -42,7 +42,8 @@ def test_what_is_promised_cannot_be_chosen(name):
 
 
 def test_fixed_parameters_are_those_that_decide_about_privacy_or_one_machine():
-    assert sorted(FIXED) == sorted({"epsilon", "delta", "domain", "accounting", "n_jobs", "random_state", "verbose"})
+    decisive = {"epsilon", "delta", "domain", "accounting", "max_records_per_group", "random_state"}
+    assert sorted(FIXED) == sorted({*decisive, "n_jobs", "verbose"})
 
 
 @pytest.mark.parametrize(

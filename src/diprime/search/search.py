@@ -164,9 +164,6 @@ class PrivateSearch(PrivateEstimator):
         n_jobs: int | None = check_estimator(self.estimator).n_jobs
         return n_jobs
 
-    def _resolve_domain(self, X: Any, y: Any) -> Domain:
-        return check_estimator(self.estimator)._resolve_domain(X, y)
-
     def _check_settings(self, n_features: int) -> SearchSettings:
         estimator = check_estimator(self.estimator)
         settings = list_settings(self.param_distributions, self.n_iter, self.random_state)
@@ -209,7 +206,7 @@ class PrivateSearch(PrivateEstimator):
         check_estimator(self.estimator)._check_groups(given=given)
 
     def _resolve_domain(self, X: Any, y: Any) -> Domain:
-        domain = super()._resolve_domain(X, y)
+        domain = check_estimator(self.estimator)._resolve_domain(X, y)
         if domain.is_open:
             raise ValueError("A private search does not learn what is open in a domain; use Domain.learn before.")
         return domain
