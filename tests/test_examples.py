@@ -4,6 +4,8 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -21,7 +23,7 @@ def numbers(pattern, text):
 def test_every_example_is_tested():
     tested = {
         "bike_rentals", "census_income", "demo", "emergency_room", "log_scaled_rent", "open_ranges", "private_search",
-        "several_visits", "two_hospitals",
+        "several_visits", "study", "two_hospitals",
     }  # fmt: skip
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
@@ -110,3 +112,33 @@ def test_all_visits_of_a_patient_are_protected_together(capsys):
     assert visits > 2 * patients
     assert "One person, up to 6 records, added or removed: epsilon = 1; one person replaced" in printed
     assert "NOT PRIVATE" not in printed
+
+
+def credit_table(n=3000):
+    """Make up a table with the columns of the real one, which is not part of the repository."""
+    rng = np.random.default_rng(1)
+    late = {f"PAY_{m}": rng.integers(-1, 4, n) for m in ("0", "2", "3", "4", "5", "6")}
+    money = {f"{name}{i}": rng.integers(0, 100_000, n) for name in ("BILL_AMT", "PAY_AMT") for i in range(1, 7)}
+    columns = {"ID": np.arange(n), "LIMIT_BAL": rng.integers(10_000, 500_000, n), "SEX": rng.integers(1, 3, n)}
+    columns |= {"EDUCATION": rng.integers(0, 7, n), "MARRIAGE": rng.integers(0, 4, n), "AGE": rng.integers(21, 80, n)}
+    target = late["PAY_0"] + rng.logistic(size=n) > 3
+    return pd.DataFrame({**columns, **late, **money, "default payment next month": target.astype(int)})
+
+
+def test_a_study_adds_up_in_one_budget(capsys, monkeypatch, tmp_path):
+    path = tmp_path / "credit_default.parquet"
+    credit_table().to_parquet(path)
+    monkeypatch.setattr("sys.argv", ["study.py", str(path)])
+    printed = printed_by("study", capsys)
+    assert "Privacy ledger: epsilon = 1.4 of 1.4, delta = 1e-07" in printed
+    assert "One person, up to 1 record, added or removed: epsilon = 1.4" in printed
+    charges = re.findall(r"^ +\d  \S+  (.*)$", printed, re.MULTILINE)
+    assert [charge.split(":")[0] for charge in charges] == [
+        "ranges and levels of a domain",
+        "PrivateSearch with epsilon = 1",
+        "DiPriMeBoostingClassifier with epsilon = 1, delta = 1e-07",
+        "a score of DiPriMeClassifier",
+        "a score of DiPriMeBoostingClassifier",
+    ]
+    assert "Spent: epsilon = 1.8, mu^2 = 0.0456832." in printed
+    assert len(numbers(r"accuracy ([\d.]+)%", printed)) == 2

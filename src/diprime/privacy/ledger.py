@@ -377,9 +377,15 @@ class Ledger:
         if self.unit_records is None:
             return []
         return [
-            f"All records of a person are protected together. At most {self.unit_records} of them are used, chosen at "
-            "random; their weights add up to the same for everybody, and bounds are for that sum."
+            "All records of a person are protected together. "
+            + ("One of them is used, chosen at random." if self.unit_records == 1 else self._meaning_of_weights())
         ]
+
+    def _meaning_of_weights(self) -> str:
+        return (
+            f"At most {self.unit_records} of them are used, chosen at random; their weights add up to the same for "
+            "everybody, and bounds are for that sum."
+        )
 
     def _meaning_of_delta(self) -> list[str]:
         if not self.total_delta:
