@@ -1,4 +1,4 @@
-"""A whole study under one budget: who will not pay the credit card? Persons, a domain, a choice, two models, their scores.
+"""A whole study under one budget: who will not pay the credit card? From a domain to the scores of two models.
 
 The data are real: 30,000 clients of a bank in Taiwan (UCI, Default of Credit Card Clients; Yeh and Lien 2009). Give the
 file, as Parquet or CSV: ``python examples/study.py credit_default.parquet``.
