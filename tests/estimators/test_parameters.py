@@ -91,7 +91,8 @@ def test_every_setting_of_a_fit_is_a_parameter(estimator):
 @pytest.mark.parametrize("estimator", [DiPriMeBoostingClassifier, DiPriMeBoostingRegressor])
 def test_every_setting_of_a_boosted_fit_is_a_parameter(estimator):
     settings = vars(estimator(domain=domain_of(estimator))._check_settings(4))
-    assert settings.keys() == {*recorded(BOOSTING), "verbose"}
+    assert settings.keys() == {*recorded(BOOSTING), "verbose", "n_fits"}
+    assert settings["n_fits"] == 1, "only a search divides the budget of a fit"
 
 
 @pytest.mark.parametrize("table", [FOREST, BOOSTING])

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from diprime.estimators.parameters import (
     ACCOUNTING,
@@ -59,6 +58,9 @@ def list_settings(param_distributions: Any, n_iter: Any, random_state: Any) -> l
     random_state : None, int or RandomState
         What settings are drawn with.
     """
+    # Importing this takes a second, and imports rich where it is installed: only who searches has to wait.
+    from sklearn.model_selection import ParameterGrid, ParameterSampler
+
     grids = [param_distributions] if isinstance(param_distributions, Mapping) else list(param_distributions)
     for name in (name for grid in grids for name in grid if name in FIXED):
         raise ValueError(f"A private search cannot choose {name}: all settings must share it; set it once.")
