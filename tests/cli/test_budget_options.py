@@ -8,7 +8,6 @@ import pytest
 
 from diprime import Budget, load
 from diprime.cli.budget_options import charged_to, left_in_words
-from diprime.cli.drafting import CHECK_COMMENT
 from diprime.privacy import spending
 from tests.cli.running import ok, refused, run
 
@@ -70,9 +69,11 @@ def test_nothing_is_read_that_the_budget_does_not_cover(folder, tmp_path, budget
 
 def test_a_domain_that_nobody_checked_is_refused_under_a_budget(folder, tmp_path, budget):
     text = (folder / "domain.toml").read_text()
-    (tmp_path / "domain.toml").write_text(text.replace("high = 1000000", f"high = 1000000  {CHECK_COMMENT}"))
+    (tmp_path / "domain.toml").write_text(f'origin = "read from the data"\n{text}')
     arguments = ("fit", folder / "people.csv", "-d", tmp_path / "domain.toml", "-e", 1, "-o", tmp_path / "model")
-    assert "No budget covers a model, which would not be private" in refused(*arguments, "--budget", budget)
+    assert "No budget covers a fit of DiPriMeClassifier, which would not be private" in refused(
+        *arguments, "--budget", budget
+    )
     assert Budget.open(budget).entries == ()
     assert not (tmp_path / "model").exists()
 
@@ -103,3 +104,26 @@ def test_without_a_file_nothing_is_in_force(budget):
 def test_what_is_left_is_said_for_both_kinds():
     assert left_in_words(Budget(1)) == ["Left: a release without delta may have epsilon = 1."]
     assert left_in_words(Budget(1, 1e-5))[1:] == ["Or one with delta = 1e-05 may have epsilon = 1."]
+
+
+def test_domains_scores_and_searches_are_charged(folder, tmp_path, budget):
+    people, domain, model = folder / "people.csv", folder / "domain.toml", tmp_path / "model"
+    common = ("--budget", budget)
+    (tmp_path / "open.toml").write_text(
+        '[features.age]\nkind = "numeric"\n\n[target]\nname = "savings"\nkind = "numeric"\nlow = 0\nhigh = 100000\n'
+    )
+    assert "learnt" in ok("domain", "learn", people, "-d", tmp_path / "open.toml", "-e", 0.1, *common)
+    ok("search", people, "-d", domain, "-e", 0.8, "--try", "max_depth=1,2", "-o", model, *common)
+    ok("score", model, people, "-e", 0.1, *common)
+    charged = [(entry.what, float(entry.loss.epsilon)) for entry in Budget.open(budget).entries]
+    assert charged == [
+        ("ranges and levels of a domain", 0.1),
+        ("PrivateSearch with epsilon = 0.8", 0.8),
+        (f"a score of {type(load(model)).__name__}", 0.1),
+    ]
+    for command in (
+        ("domain", "learn", people, "-d", tmp_path / "open.toml", "-e", 1),
+        ("search", people, "-d", domain, "-e", 1, "--try", "max_depth=1,2", "-o", model),
+        ("score", model, people, "-e", 1),
+    ):
+        assert "does not cover" in refused(*command, *common)

@@ -47,13 +47,14 @@ def test_a_search_writes_the_model_that_it_chose(folder, tmp_path, more):
     assert "chosen by a private search" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 def test_a_search_with_an_unchecked_draft_is_not_private(folder, tmp_path):
     draft = ok("domain", "draft", folder / "people.csv", "--target", "income")
     (tmp_path / "draft.toml").write_text(draft)
     path = tmp_path / "m.diprime"
     tried = ("--try", "max_depth=1,2")
     result = run("search", folder / "people.csv", "-d", tmp_path / "draft.toml", "-e", 1, *tried, "-o", path)
-    assert "still say “check”" in result.stderr
+    assert "is a draft that nobody has reviewed" in result.stderr
     assert not load(path).privacy_.is_private
 
 

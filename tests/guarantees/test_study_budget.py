@@ -167,8 +167,8 @@ def test_two_fits_at_once_cannot_both_have_the_last_part(monkeypatch):
     both, outcomes = threading.Barrier(2), []
     reading = diprime.estimators.base.PrivateEstimator._check_budget
 
-    def check_and_wait(self, settings):
-        reading(self, settings)
+    def check_and_wait(self, *arguments):
+        reading(self, *arguments)
         both.wait(60)
 
     monkeypatch.setattr(diprime.estimators.base.PrivateEstimator, "_check_budget", check_and_wait)
