@@ -99,6 +99,7 @@ class Chooser:
             delta=self.ledger.delta,
             waivers=list(self.ledger.waivers),
             unit_records=self.ledger.unit_records,
+            studies=list(self.ledger.studies),
         )
         learn(model, candidate.tried, self.training, self.domain, ledger, self.source)
         if ledger.loss != measure.loss(1):
