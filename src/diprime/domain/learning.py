@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
 from itertools import compress
 from typing import Any
@@ -52,6 +53,7 @@ _MAX_UNIT = 1 << 16
 _UNITS_PER_EPSILON = 1 << 12  # so that tables of weights are not too long
 _MAX_EPSILON = 1 << 8  # above it, penalties do not shrink further: they still decide between intervals of equal costs
 
+_YEAR_2000 = moments.of_date(date(2000, 1, 1))
 _MAX_MOMENT = float(1 << 62)
 _MAX_INTEGER = float(1 << 62)  # noise may choose a range beyond what integers have; it stays one of numbers
 
@@ -355,7 +357,7 @@ def _counts(tally: Any, family: Intervals) -> Any:
 
 
 def _numeric(column: Column, name: str | None) -> Column:
-    """Return a column of numbers as it is, and dates as the numbers of their moments."""
+    """Return a column of numbers as it is, and dates as days since 2000, near which most of them are."""
     if column.kind == "date":
         read = column.moment_reader()
         return replace(column, block=lambda a, b: _moments_as_floats(read(a, b)))
@@ -364,7 +366,8 @@ def _numeric(column: Column, name: str | None) -> Column:
 
 
 def _moments_as_floats(of: moments.Moments) -> Any:
-    return np.where(of == moments.NEVER, np.nan, of.astype(np.float64))
+    days = (of.astype(np.float64) - _YEAR_2000) / moments.DAY
+    return np.where(of == moments.NEVER, np.nan, days)
 
 
 def _dtype_kind(column: Column) -> str:
@@ -380,14 +383,15 @@ def _with_range(feature: Feature, dtypes: set[str], low: float, high: float) -> 
     assert isinstance(feature, Numeric)
     if dtypes and dtypes <= {"date", "time"}:
         parts: tuple[PartName, ...] = ("weekday", "month", "hour") if "time" in dtypes else ("weekday", "month")
-        return Date.covering(_clamped(low), _clamped(high), parts)
+        return Date.covering(_moment(low), _moment(high), parts)
     if dtypes == {"whole"} and feature.scale == "linear" and max(-low, high) < _MAX_INTEGER:
         return Integer(math.floor(low), math.ceil(high))
     return replace(feature, low=low, high=high)
 
 
-def _clamped(moment: float) -> int:
-    return int(min(max(moment, -_MAX_MOMENT), _MAX_MOMENT))
+def _moment(days: float) -> int:
+    """Return the moment so many days after the beginning of 2000; one that is too far away is moved nearer."""
+    return int(min(max(days * moments.DAY + _YEAR_2000, -_MAX_MOMENT), _MAX_MOMENT))
 
 
 def _choose(
