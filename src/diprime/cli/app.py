@@ -169,6 +169,7 @@ def learn_domain(  # noqa: PLR0913 -- the options of a command are arguments
         list[str] | None,
         typer.Option("--class", metavar="LABEL", help="Without --domain: a class to predict; may be repeated."),
     ] = None,
+    person: PersonOption = None,
     budget: BudgetOption = None,
 ) -> None:
     """Learn a domain privately, and print it.
@@ -180,13 +181,14 @@ def learn_domain(  # noqa: PLR0913 -- the options of a command are arguments
     file = DataFile(data)
     if domain_path is not None:
         domain = read_domain(domain_path)
-        target = target_column(file, domain)
+        target = target_column(file, domain, [] if person is None else [person])
     elif target is not None:
-        domain = open_domain(file, target, task, numbers or [], classes or [])
+        domain = open_domain(file, target, task, numbers or [], classes or [], [] if person is None else [person])
     else:
         raise InputError("Give the column to predict, --target COLUMN, or what is known, --domain FILE.")
+    persons = check_person(file, domain, person)
     with charged_to(budget), progress("Reading") as advance:
-        learnt = learn(file, domain, target, epsilon, delta, advance)
+        learnt = learn(file, domain, target, (epsilon, delta), advance, persons)
     print(learnt.to_toml(), end="")
     if learnt.origin.ledger is not None:
         print_note(str(learnt.origin.ledger))

@@ -17,13 +17,18 @@ PASSES = 3
 
 
 def open_domain(
-    file: DataFile, target: str, task: Task | None, numbers: Sequence[str], classes: Sequence[str]
+    file: DataFile,
+    target: str,
+    task: Task | None,
+    numbers: Sequence[str],
+    classes: Sequence[str],
+    persons: Sequence[str] = (),
 ) -> Domain:
-    """Return a domain of all columns of a file, of which only the kinds are known."""
+    """Return a domain of all columns of a file, of which only the kinds are known; that of persons is no feature."""
     file.check_columns([target, *numbers])
     empty = file.no_rows()
     known: dict[str, Feature] = {name: Numeric() for name in numbers if name != target}
-    features = open_features(empty.drop(target), known)
+    features = open_features(empty.drop(target, *persons), known)
     if classes:
         of_target: Target = Categorical(classes)
     elif file.is_csv and target in numbers:
@@ -33,10 +38,19 @@ def open_domain(
     return Domain(features, of_target, target_name=target)
 
 
-def learn(file: DataFile, domain: Domain, target: str, epsilon: float, delta: float, advance: Advance) -> Domain:
+def learn(
+    file: DataFile,
+    domain: Domain,
+    target: str,
+    budget: tuple[float, float],
+    advance: Advance,
+    persons: Sequence[str] = (),
+) -> Domain:
     """Learn what is open in a domain from the rows of a file."""
     if not domain.is_open:
         raise InputError("Nothing is open in the domain: all ranges and levels are known.")
+    epsilon, delta = budget
     plan = domain.learning_plan(exact_epsilon(epsilon), exact_delta(delta))
-    batches = RecordBatches(file, domain, target, lambda share: advance(share / PASSES))
-    return replace(domain.closed(lambda: batches, plan, RandomSource()), target_name=target)
+    batches = RecordBatches(file, domain, target, lambda share: advance(share / PASSES), persons)
+    closed = domain.closed(lambda: batches, plan, RandomSource(), of_persons=bool(persons))
+    return replace(closed, target_name=target)

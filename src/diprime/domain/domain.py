@@ -369,6 +369,8 @@ class Domain:
 
     def learning_plan(self, epsilon: Epsilon, delta: Fraction) -> LearningPlan:
         """Plan the releases that learn what is open, which add up to the budget or are none."""
+        if self.is_open:
+            self.origin.check_learnable()
         return LearningPlan.make(self.features, self.target, epsilon, delta)
 
     def closed(

@@ -24,11 +24,11 @@ def plain_value(value: Any) -> str | int | float | None:
     if is_missing(value):
         return None
     if isinstance(value, str):
-        return value if _is_unicode(value) else None
+        return str.__str__(value) if _is_unicode(value) else None
     if isinstance(value, (bool, int)):
         return int(value)
     if isinstance(value, float):
-        return int(value) if value.is_integer() else value
+        return int(value) if value.is_integer() else float.__float__(value)
     return None
 
 
@@ -84,7 +84,7 @@ class HashIndex:
 
 def _is_unicode(text: str) -> bool:
     try:
-        text.encode("utf-8")
+        str.encode(text, "utf-8")
     except UnicodeEncodeError:
         return False
     return True

@@ -228,6 +228,7 @@ def learn(
     ledger = Ledger(plan.epsilon, delta=plan.delta, unit_records=1 if of_persons else None)
     if source.seeded:
         ledger.waive("random_state was set, so whoever knows it can take the noise off the domain.")
+    budgets = spending.in_force(budgets)
     spending.refuse_waived(ledger.waivers, WORDS_FOR_BUDGETS, budgets)
     spending.check(plan.loss, WORDS_FOR_BUDGETS, budgets, unit=ledger.unit)
     payments = _Payments(plan.loss, ledger, budgets)
@@ -256,16 +257,18 @@ class _Payments:
 
     def pay(self, charge: Charge) -> Receipt:
         if not self._ledger.charges:
-            self._ledger.studies = spending.charge(self._loss, WORDS_FOR_BUDGETS, self._budgets, unit=self._ledger.unit)
+            ledger = self._ledger
+            ledger.studies = spending.charge(
+                self._loss, WORDS_FOR_BUDGETS, self._budgets, unit=ledger.unit, waivers=ledger.waivers
+            )
         return self._ledger.pay(charge)
 
 
 def _persons_of(batch: tuple[Any, ...]) -> Any:
-    try:
-        _, _, persons = batch
-    except ValueError:
-        raise ValueError(MIXED_GROUPS) from None
-    return persons
+    _, _, *persons = batch
+    if not persons or persons[0] is None:
+        raise ValueError(MIXED_GROUPS)
+    return persons[0]
 
 
 class _Columns:
@@ -287,7 +290,7 @@ class _Columns:
 
     def __iter__(self) -> Iterator[tuple[int, Used | None, Callable[[str | None], Column]]]:
         for i, (X, y, *persons) in enumerate(self._batches()):
-            if persons and self._used is None:
+            if self._used is None and any(groups is not None for groups in persons):
                 raise ValueError(MIXED_GROUPS)
             table, target = read_table(X), read_target(y)
             used = None if self._used is None else self._used[i]
@@ -325,7 +328,10 @@ def _learn_ranges(
     for group, members in groups.items():
         charge = plan.ranges[group][1]
         chosen |= _choose({name: (families[name], tallies[name]) for name in members}, payments.pay(charge), source)
-    return {name: _with_range(features[name], dtypes[name], *bounds) for name, bounds in chosen.items()}
+    return {
+        name: _with_range(features[name], set() if name is TARGET else dtypes[name], *bounds)
+        for name, bounds in chosen.items()
+    }
 
 
 def _tally_first(
@@ -449,6 +455,8 @@ def _learn_levels(
 
 
 def _count_values(column: Column, used: Used | None, counts: dict[Any, int]) -> None:
+    if column.kind == "date":
+        return  # dates are no levels
     for start, stop in row_blocks(0, column.n_rows):
         values = column.values(start, stop)
         for value in values if used is None else compress(values, used[start:stop]):

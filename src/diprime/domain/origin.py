@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -81,10 +82,28 @@ class Origin:
         return Origin("declared" if self.ledger is None else "learnt", reviewed_by=reviewer, ledger=self.ledger)
 
     def learnt(self, ledger: Ledger) -> Origin:
-        """Return the origin of the same domain once what was open has been learnt; what was read stays read."""
-        if self.kind == "read":
-            return self
+        """Return the origin of the same domain, which was declared, once what was open has been learnt."""
         return Origin("learnt", reviewed_by=self.reviewed_by, ledger=ledger)
+
+    def check_learnable(self) -> None:
+        """Refuse to learn more of a domain that is not declared: its ledger could not state what all of it costs."""
+        if self.kind != "declared":
+            raise ValueError(
+                f"What is open can be learnt in a domain that is declared, and this one is {WORDS[self.kind]}; review "
+                "it, or declare its features anew."
+            )
+
+    @classmethod
+    def merge(cls, origins: Sequence[Origin]) -> Origin:
+        """Return the origin of a domain that several models of disjoint populations share: the least private one."""
+        for origin in origins:
+            if origin.objection is not None:
+                return origin
+        ledgers = {origin.ledger.to_json(): origin.ledger for origin in origins if origin.ledger is not None}
+        if not ledgers:
+            return origins[0]
+        ledger = next(iter(ledgers.values())) if len(ledgers) == 1 else Ledger.merge(list(ledgers.values()))
+        return cls("learnt", ledger=ledger)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the origin as the entries of a file: none if the domain is declared and nobody reviewed it."""

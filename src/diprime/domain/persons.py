@@ -10,6 +10,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from diprime.domain import moments
 from diprime.domain.tables import Column, is_missing, python_value, read_column, row_blocks
 
 MAX_RECORDS = 100
@@ -56,6 +57,11 @@ def one_record_each(persons: Persons, bits: npt.NDArray[np.uint64]) -> npt.NDArr
     return drawn
 
 
+def _day_and_time(moment: int) -> str | None:
+    """Return a moment as an id of its own kind; None for a missing one."""
+    return None if moment == moments.NEVER else f"{moment} microseconds"
+
+
 class PersonIndex:
     """Numbers persons by their ids, in the order in which they appear.
 
@@ -84,6 +90,9 @@ class PersonIndex:
         return numbers
 
     def _finder(self, column: Column) -> Any:
+        if column.kind == "date":
+            read = column.moment_reader()
+            return lambda start, stop: self._find([_day_and_time(moment) for moment in read(start, stop).tolist()])
         if column.labels is None:
             return lambda start, stop: self._find(column.values(start, stop))
         table = np.array([*map(self._number, column.labels), UNKNOWN], dtype=np.int64)
@@ -91,6 +100,9 @@ class PersonIndex:
 
     def _find(self, values: Any) -> Persons:
         try:
+            kinds = set(map(type, values)) - {type(None)}
+            if len(kinds) > 1 or not kinds <= set(_TYPES_OF_IDS):  # 1 == 1+0j, which is no id
+                return np.fromiter(map(self._number, values), dtype=np.int64, count=len(values))
             known = {value: self._number(value) for value in dict.fromkeys(values)}
             return np.fromiter(map(known.__getitem__, values), dtype=np.int64, count=len(values))
         except Exception:  # noqa: BLE001 -- __hash__ and __eq__ of a private value may raise anything

@@ -27,6 +27,9 @@ Array = npt.NDArray[Any]
 
 _NEVER_NUMERIC = (np.ndarray, np.complexfloating, np.datetime64, np.timedelta64)
 
+_INTERRUPTIONS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What is not about a value, unlike all other errors: a panic of polars is no `Exception`, but may tell of one."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -325,7 +328,7 @@ def _series_column(series: nw.Series[Any], where: str) -> Column:
     if dtype == nw.Object or _has_null_dtype(native):
         return Column(len(series), "object", lambda start, stop: _object_array(values(start, stop)), values, name)
     if dtype in (nw.Date, nw.Datetime):
-        return Column(len(series), "date", _date_reader(series, values), values, name)
+        return Column(len(series), "date", _date_reader(series), values, name)
     if dtype.is_temporal():
         _refuse_durations(where, dtype)
     if not (dtype.is_numeric() or dtype == nw.Boolean):
@@ -345,32 +348,42 @@ def _value_reader(series: nw.Series[Any]) -> Callable[[int, int], Sequence[Any]]
     def value(at: int) -> Any:
         try:
             return series[at : at + 1].to_list()[0]
-        except Exception:  # noqa: BLE001 -- invalid text raises an error, which would reveal that a value is invalid
+        except _INTERRUPTIONS:
+            raise
+        except BaseException:  # noqa: BLE001 -- an error would reveal that a value is invalid; polars may even panic
             return object()
 
     def values(start: int, stop: int) -> Sequence[Any]:
         try:
             return series[start:stop].to_list()
-        except Exception:  # noqa: BLE001 -- one invalid value fails the block: read the others one by one
+        except _INTERRUPTIONS:
+            raise
+        except BaseException:  # noqa: BLE001 -- one invalid value fails the block: read the others one by one
             return [value(at) for at in range(start, stop)]
 
     return values
 
 
-def _date_reader(
-    series: nw.Series[Any], values: Callable[[int, int], Sequence[Any]]
-) -> Callable[[int, int], moments.Moments]:
+def _date_reader(series: nw.Series[Any]) -> Callable[[int, int], moments.Moments]:
     """Return a function that reads rows as moments: as the wall clock shows them, whatever the time zone."""
+
+    def read(start: int, stop: int) -> moments.Moments:
+        part = series[start:stop]
+        if isinstance(part.dtype, nw.Datetime) and part.dtype.time_zone is not None:
+            part = part.dt.replace_time_zone(None)
+        array = part.to_numpy()
+        return moments.of_array(array) if array.dtype.kind == "M" else moments.of_values(array.tolist())
 
     def block(start: int, stop: int) -> moments.Moments:
         try:
-            part = series[start:stop]
-            if isinstance(part.dtype, nw.Datetime) and part.dtype.time_zone is not None:
-                part = part.dt.replace_time_zone(None)
-            array = part.to_numpy()
-        except Exception:  # noqa: BLE001 -- an error about a date that is too far away would reveal it
-            return moments.of_values(values(start, stop))
-        return moments.of_array(array) if array.dtype.kind == "M" else moments.of_values(array.tolist())
+            return read(start, stop)
+        except _INTERRUPTIONS:
+            raise
+        except BaseException:  # noqa: BLE001 -- an error about a date that is too far away would reveal it
+            if stop - start == 1:
+                return np.full(1, moments.NEVER)
+        # In the same way, so that no record changes how another one is read.
+        return np.concatenate([block(at, at + 1) for at in range(start, stop)])
 
     return block
 

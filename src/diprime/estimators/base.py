@@ -64,6 +64,10 @@ def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
     return order, objects
 
 
+def _has_groups(batch: tuple[Any, ...]) -> bool:
+    return len(batch) > N_WITHOUT_GROUPS and batch[N_WITHOUT_GROUPS] is not None
+
+
 class PrivateClassifierMixin(ClassifierMixin):  # type: ignore[misc]
     """What all private classifiers share: the classes of the domain, and logarithms of probabilities."""
 
@@ -149,6 +153,10 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             clone._budgets = self._budgets
         return clone
 
+    def _carried(self) -> tuple[Spendable, ...]:
+        """Return the budgets that this object carries."""
+        return self._budgets
+
     def _waivers(self, origin: Origin) -> list[str]:
         """Return why a fit with these parameters is not private although its charges add up."""
         waivers = [] if origin.ledger is None else list(origin.ledger.waivers)
@@ -158,22 +166,25 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             waivers.append("random_state was set, so whoever knows it can take the noise off the model.")
         return waivers
 
-    def _refuse_waived(self) -> None:
+    def _refuse_waived(self, budgets: tuple[Spendable, ...]) -> None:
         """Raise an error if a budget is in force and the fit would not be private; called before data are read."""
         origin = Origin("read") if isinstance(self.domain, str) else getattr(self.domain, "origin", Origin())
-        spending.refuse_waived(self._waivers(origin), f"a fit of {type(self).__name__}", self._budgets)
+        spending.refuse_waived(self._waivers(origin), f"a fit of {type(self).__name__}", budgets)
 
-    def _check_budget(self, settings: Any, before: PrivacyLoss, unit: Unit | None) -> None:
+    def _check_budget(
+        self, settings: Any, before: PrivacyLoss, unit: Unit | None, budgets: tuple[Spendable, ...]
+    ) -> None:
         """Raise an error if a budget is in force and does not cover the fit; called before data are read."""
         if settings.accounting == "paper":
             reason = "accounting='paper' counts less than is spent."
-            spending.refuse_waived([reason], f"a fit of {type(self).__name__}", self._budgets)
-        spending.check(before + self._loss(settings), self._words(settings), self._budgets, unit=unit)
+            spending.refuse_waived([reason], f"a fit of {type(self).__name__}", budgets)
+        spending.check(before + self._loss(settings), self._words(settings), budgets, unit=unit)
 
-    def _loss_of_domain(self, domain: Domain) -> PrivacyLoss:
+    @staticmethod
+    def _loss_of_domain(domain: Domain, budgets: tuple[Spendable, ...]) -> PrivacyLoss:
         """Return what a domain has cost that was learnt outside of the budgets in force, which they have to count."""
         ledger = domain.origin.ledger
-        if ledger is None or set(spending.studies(self._budgets)) <= set(ledger.studies):
+        if ledger is None or set(spending.studies(budgets)) <= set(ledger.studies):
             return PrivacyLoss()
         return ledger.loss
 
@@ -240,20 +251,24 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             message = "A column-vector y was passed when a 1d array was expected; give for example y.ravel()."
             warnings.warn(message, DataConversionWarning, stacklevel=3)
         self._check_groups(given=groups is not None)
-        self._refuse_waived()
+        budgets = spending.in_force(self._carried())  # once: a block that is left meanwhile has to pay all the same
+        self._refuse_waived(budgets)
         domain = self._resolve_domain(X, y)
         settings = self._check_settings(domain.n_features)
         source = RANDOM_STATE.check(self.random_state)
         of_persons = groups is not None
-        learning, settings = self._divide(domain, settings, "person" if of_persons else "record")
+        learning, settings = self._divide(domain, settings, "person" if of_persons else "record", budgets)
         batch = (X, y, groups) if of_persons else (X, y)
-        domain = self._closed(domain, learning, lambda: [batch], source, of_persons=of_persons)
+        domain = self._closed(domain, learning, lambda: [batch], source, budgets, of_persons=of_persons)
+        if learning is not None:  # a column of dates has several features
+            settings = self._without(learning, self._check_settings(domain.n_features))
         plan = self._plan(settings, domain)
         rows = domain.reader(X)
         target = domain.encode_target(y, n_threads=N_JOBS.check(self.n_jobs))
         persons = None if groups is None else PersonIndex().encode(groups)
         check_lengths(rows.n_rows, target, persons)
-        self._fit_encoded(EncodedTable(rows, target, persons), domain, settings, plan, source, stacklevel=4)
+        table = EncodedTable(rows, target, persons)
+        self._fit_encoded(table, domain, settings, plan, source, budgets, stacklevel=4)
         self._name_columns(X, domain, reset=True)
 
     def fit_batches(self: _Model, batches: Iterable[tuple[Any, ...]]) -> _Model:
@@ -276,7 +291,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         if isinstance(self.domain, str):
             raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
-        self._refuse_waived()
+        budgets = spending.in_force(self._carried())
+        self._refuse_waived(budgets)
         domain = self._resolve_domain(None, None)
         settings = self._check_settings(domain.n_features)
         source = RANDOM_STATE.check(self.random_state)
@@ -286,36 +302,47 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "__iter__ starts anew, or learn the domain first, with Domain.learn."
             )
         # Whether there are persons, the first batch tells; it is read only if the domain is open.
-        learning, settings = self._divide(domain, settings, None)
-        of_persons = domain.is_open and any(len(batch) > N_WITHOUT_GROUPS for batch in islice(batches, 1))
-        domain = self._closed(domain, learning, lambda: batches, source, of_persons=of_persons)
+        learning, settings = self._divide(domain, settings, None, budgets)
+        of_persons = self._max_records() > 1
+        if domain.is_open:
+            of_persons |= any(_has_groups(batch) for batch in islice(batches, 1))
+        domain = self._closed(domain, learning, lambda: batches, source, budgets, of_persons=of_persons)
+        if learning is not None:
+            settings = self._without(learning, self._check_settings(domain.n_features))
         plan = self._plan(settings, domain)
         self._name_columns(None, domain, reset=True)
 
         def with_named_columns() -> Iterator[tuple[Any, ...]]:
             for i, batch in enumerate(batches):
-                self._check_groups(given=len(batch) > N_WITHOUT_GROUPS and batch[N_WITHOUT_GROUPS] is not None)
+                self._check_groups(given=_has_groups(batch))
                 self._name_columns(batch[0], domain, reset=i == 0)
                 yield batch
 
         of_persons = self._max_records() > 1
         table = encode_batches(with_named_columns(), domain, N_JOBS.check(self.n_jobs), of_persons=of_persons)
-        self._fit_encoded(table, domain, settings, plan, source, stacklevel=3)
+        self._fit_encoded(table, domain, settings, plan, source, budgets, stacklevel=3)
         return self
 
-    def _divide(self, domain: Domain, settings: Any, unit: Unit | None) -> tuple[LearningPlan | None, Any]:
+    def _divide(
+        self, domain: Domain, settings: Any, unit: Unit | None, budgets: tuple[Spendable, ...]
+    ) -> tuple[LearningPlan | None, Any]:
         """Return how an open domain is learnt, and settings that have the rest of the budget, before data are read."""
         learning = None
         if domain.is_open:
             budget = share_of(settings.epsilon, DOMAIN_SHARE), self._delta(settings) * DOMAIN_SHARE
             learning = domain.learning_plan(*budget)
-            rest = {"epsilon": settings.epsilon - learning.epsilon} if settings.epsilon != math.inf else {}
-            if learning.delta:
-                rest["delta"] = settings.delta - learning.delta
-            settings = replace(settings, **rest)
-        before = self._loss_of_domain(domain) if learning is None else learning.loss
-        self._check_budget(settings, before, unit)
+            settings = self._without(learning, settings)
+        before = self._loss_of_domain(domain, budgets) if learning is None else learning.loss
+        self._check_budget(settings, before, unit, budgets)
         return learning, settings
+
+    @staticmethod
+    def _without(learning: LearningPlan, settings: Any) -> Any:
+        """Return settings that have the budget that learning a domain leaves."""
+        rest = {"epsilon": settings.epsilon - learning.epsilon} if settings.epsilon != math.inf else {}
+        if learning.delta:
+            rest["delta"] = settings.delta - learning.delta
+        return replace(settings, **rest)
 
     def _closed(
         self,
@@ -323,13 +350,14 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         learning: LearningPlan | None,
         batches: Batches,
         source: RandomSource,
+        budgets: tuple[Spendable, ...],
         *,
         of_persons: bool,
     ) -> Domain:
         """Return the domain, with what is open in it learnt from the data."""
         if learning is None:
             return domain
-        return domain.closed(batches, learning, source, self._budgets, of_persons=of_persons)
+        return domain.closed(batches, learning, source, budgets, of_persons=of_persons)
 
     def _fit_encoded(
         self,
@@ -338,6 +366,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         settings: Any,
         plan: Any,
         source: RandomSource,
+        budgets: tuple[Spendable, ...],
         *,
         stacklevel: int,
     ) -> None:
@@ -360,9 +389,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
             warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
         loss = self._loss(settings)
-        whole, words = self._loss_of_domain(domain) + loss, self._words(settings)
-        studies = spending.charge(whole, words, self._budgets, unit=ledger.unit)
-        ledger.studies = list(dict.fromkeys([*ledger.studies, *studies]))
+        whole, words = self._loss_of_domain(domain, budgets) + loss, self._words(settings)
+        ledger.studies = spending.charge(whole, words, budgets, unit=ledger.unit, waivers=ledger.waivers)
         records = UsedRecords(table.target)
         if table.persons is not None:
             records = choose_records(table.target, table.persons, max_records, source)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from diprime.domain import Origin
 from diprime.estimators.trees import PrivateTrees
 from diprime.privacy.ledger import Ledger
 
@@ -65,7 +67,8 @@ def merge(models: Sequence[Any]) -> Any:
     merged = type(first)(**first.get_params(deep=False))
     fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}
     vars(merged).update(fitted)
-    merged.domain_ = max((m.domain_ for m in models), key=lambda domain: domain.origin.objection is not None)
+    merged._budgets = tuple({budget.key: budget for model in models for budget in model._budgets}.values())
+    merged.domain_ = replace(first.domain_, origin=Origin.merge([m.domain_.origin for m in models]))
     merged.forest_ = type(first.forest_).merge([m.forest_ for m in models])
     merged.privacy_ = Ledger.merge([m.privacy_ for m in models])
     return merged

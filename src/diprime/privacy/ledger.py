@@ -201,7 +201,6 @@ class Ledger:
         self.charges += other.charges
         self.waivers += [waiver for waiver in other.waivers if waiver not in self.waivers]
         self.remarks += [remark for remark in other.remarks if remark not in self.remarks]
-        self.studies += [study for study in other.studies if study not in self.studies]
 
     @property
     def objections(self) -> list[str]:

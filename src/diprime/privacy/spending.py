@@ -101,11 +101,20 @@ def check(loss: PrivacyLoss, what: str, carried: Sequence[Spendable] = (), *, un
             transaction.check(loss, what, unit)
 
 
-def charge(loss: PrivacyLoss, what: str, carried: Sequence[Spendable] = (), *, unit: Unit = "record") -> list[str]:
+def charge(
+    loss: PrivacyLoss,
+    what: str,
+    carried: Sequence[Spendable] = (),
+    *,
+    unit: Unit = "record",
+    waivers: Sequence[str] = (),
+) -> list[str]:
     """Charge a loss to all budgets in force and return their studies; to be called right before the first release.
 
-    If one of them does not cover the loss, raise `BudgetError` and charge none.
+    If one of them does not cover the loss, raise `BudgetError` and charge none. ``carried`` should have the budgets
+    that were in force when the work began: a block that was left meanwhile has to pay for what was begun in it.
     """
+    refuse_waived(waivers, what, carried)  # a budget may have come into force since the work began
     with ExitStack() as stack:
         transactions = [stack.enter_context(budget.transaction()) for budget in in_force(carried)]
         for transaction in transactions:

@@ -134,13 +134,14 @@ def _private_score(
     source: RandomSource = RANDOM_STATE.check(random_state)
     words = f"a score of {type(model).__name__}"
     loss = PureEpsilon(ledger.epsilon).loss(1)
-    spending.refuse_waived(ledger.waivers, words)
-    spending.check(loss, words, unit=None)  # whether there are persons, the first batch will tell
+    budgets = spending.in_force(model._budgets)
+    spending.refuse_waived(ledger.waivers, words, budgets)
+    spending.check(loss, words, budgets, unit=None)  # whether there are persons, the first batch will tell
     tables = Tables(plan, ledger, source)
     batches, of_persons = _with_persons(batches)
     ledger.unit_records = 1 if of_persons else None
     records = read_records(model, batches, source if of_persons else None)
-    ledger.studies = spending.charge(loss, words, unit=ledger.unit)
+    ledger.studies = spending.charge(loss, words, budgets, unit=ledger.unit, waivers=ledger.waivers)
     content = _score(model, records, tables, confidence)
     if ledger.total != ledger.epsilon:
         raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")

@@ -25,6 +25,7 @@ from diprime.estimators.trees import PrivateTrees
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PrivacyLoss
 from diprime.privacy.randomness import RandomSource
+from diprime.privacy.spending import Spendable
 from diprime.search.candidates import check_estimator, list_settings
 from diprime.search.choosing import Chooser, learn
 from diprime.search.parts import Part, divide
@@ -198,6 +199,9 @@ class PrivateSearch(PrivateEstimator):
 
     def _loss(self, settings: SearchSettings) -> PrivacyLoss:
         return settings.loss
+
+    def _carried(self) -> tuple[Spendable, ...]:
+        return (*super()._carried(), *check_estimator(self.estimator)._carried())
 
     def _max_records(self) -> int:
         return check_estimator(self.estimator)._max_records()
