@@ -1,6 +1,7 @@
 """Domains learnt privately: what they cost, what they find, and that nothing depends on a single record."""
 
 import math
+from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 
@@ -9,8 +10,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from diprime import Categorical, Date, DiPriMeRegressor, Domain, Integer, Numeric, PrivacyWarning
-from diprime.domain import learning
+from diprime import Categorical, Date, DiPriMeRegressor, Domain, Integer, Numeric, PrivacyWarning, merge
+from diprime.domain import Origin, learning
 from diprime.domain.codes import BUCKETS
 from diprime.domain.learning import LearningPlan, cost_unit
 from diprime.domain.ranges import scales
@@ -298,3 +299,53 @@ def test_estimators_warn_where_the_domain_was_learnt_with_a_seed():
     with pytest.warns(PrivacyWarning, match="take the noise off the domain"):
         model = DiPriMeRegressor(1.0, domain).fit(FRAME[["age"]], FRAME["tiny"])
     assert not model.privacy_.is_private
+
+
+def test_a_target_of_whole_numbers_is_one_of_numbers():
+    X, y = FRAME[["age"]], np.arange(len(FRAME)) % 50
+    domain = Domain.learn(X, y, 5.0, task="regression")
+    assert isinstance(domain.target, Numeric)
+    assert DiPriMeRegressor(5.0, Domain({"age": Numeric()}, Numeric())).fit(X, y).privacy_.total == 5
+
+
+class Hostile(str):
+    def __eq__(self, other):
+        raise AssertionError("a value")
+
+    __hash__ = None
+
+    def __lt__(self, other):
+        raise AssertionError("a value")
+
+    def encode(self, *_):
+        raise AssertionError("a value")
+
+
+def test_values_with_methods_of_their_own_decide_about_nothing():
+    column = pl.Series("c", [Hostile("x")] * 600 + [Hostile("y")] * 600, dtype=pl.Object)
+    domain = Domain.learn(pl.DataFrame({"c": column}), [True, False] * 600, 5.0, delta=1e-3)
+    assert domain.features["c"].levels == ("x", "y")
+    assert {type(level) for level in domain.features["c"].levels} == {str}
+
+
+def test_what_is_learnt_can_be_paid_for_once_only():
+    X, y = FRAME[["age", "pressure"]], FRAME["tiny"]
+    domain = Domain.learn(X, y, 1.0, task="regression")
+    for reopened in (
+        replace(domain, features={**domain.features, "age": Numeric()}),
+        Domain({"age": Numeric(), "pressure": Numeric()}, Numeric(0, 1), origin=Origin("read")),
+    ):
+        with pytest.raises(ValueError, match="in a domain that is declared"):
+            DiPriMeRegressor(1.0, reopened).fit(X, y)
+    declared = Domain(domain.features, domain.target)
+    models = [DiPriMeRegressor(1.0, d).fit(X, y) for d in (declared, domain)]
+    assert merge(models).domain_.origin == domain.origin
+    assert DiPriMeRegressor(1.0, merge(models).domain_).fit(X, y).privacy_.total == 2
+
+
+def test_a_learnt_date_has_as_many_features_as_a_declared_one():
+    when = pl.Series("when", [datetime(2020, 1, 1)] * 50)
+    for settings in ({"max_features": None}, {}):
+        open_model = DiPriMeRegressor(1.0, Domain({"when": Numeric()}, Numeric(0, 1)), **settings)
+        open_model.fit(pl.DataFrame([when]), np.zeros(50))
+        assert len(open_model.feature_importances_) == 4

@@ -4,11 +4,12 @@ import datetime as dt
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from diprime.domain import moments
+from diprime.domain import Categorical, Date, Domain, moments
 from diprime.domain.moments import DAY, HOUR, NEVER
 
 datetimes = st.datetimes()
@@ -96,3 +97,14 @@ def test_values_whose_methods_raise_are_missing():
             raise RuntimeError("private")
 
     assert moments.of_values([Odd(2020, 1, 1), dt.datetime(1970, 1, 1, 1)]).tolist() == [NEVER, HOUR]
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_a_date_that_polars_cannot_convert_changes_no_other(zone):
+    column = pl.Series("when", [0, 6_000_000_000_000_000, 9_000_000_000_000_000], dtype=pl.Int64)
+    far = column.cast(pl.Datetime("ms")).to_frame()
+    if zone is not None:
+        far = far.with_columns(pl.col("when").dt.replace_time_zone("UTC").dt.convert_time_zone(zone))
+    domain = Domain({"when": Date("1960-01-01", "2100-01-01", parts=["month"])}, Categorical([0, 1]))
+    together = domain.encode(far)
+    assert together.tolist() == [domain.encode(far[i : i + 1])[0].tolist() for i in range(3)]

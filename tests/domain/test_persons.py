@@ -121,3 +121,14 @@ def test_the_layout_of_persons():
     assert layout.of_persons(10).person_units == 24 * 4096
     # Noise on leaf sums is drawn from fractions of 64 bits: the sensitivity must leave room for 40 bits of epsilon.
     assert layout.of_persons(MAX_RECORDS).person_units <= 1 << 21
+
+
+def test_what_equals_an_id_and_is_none_changes_nobody():
+    assert PersonIndex().encode([1 + 0j, 1, 1, 2]).tolist() == [UNKNOWN, 0, 0, 1]
+    assert PersonIndex().encode([1, 1 + 0j, 1.0]).tolist() == [0, UNKNOWN, 0]
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "ms", "s"])
+def test_days_can_be_persons_and_no_day_is_nobody(unit):
+    days = np.array(["2020-01-01", "NaT", "2020-01-02", "2020-01-01", "NaT"], dtype=f"M8[{unit}]")
+    assert PersonIndex().encode(days).tolist() == [0, UNKNOWN, 1, 0, UNKNOWN]

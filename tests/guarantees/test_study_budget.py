@@ -291,3 +291,67 @@ def test_models_of_one_study_cannot_be_merged_and_models_of_different_people_can
         merge([a, c])
         merged.predict(X)
     assert idle.entries == (), "post-processing costs nothing"
+
+
+# -- where parts of a study meet ---------------------------------------------------------------------------------------
+
+
+def test_a_score_is_charged_to_the_budgets_that_its_model_carries(tmp_path):
+    X, y = make(NUMBERS, 200)
+    with Budget.create(tmp_path / "study.budget", 1) as budget:
+        model = pickle.loads(pickle.dumps(ESTIMATORS[NUMBERS](0.5, DOMAINS[NUMBERS]).fit(X, y)))
+    merged = diprime.merge([model])
+    for carrying in (model, merged):
+        with pytest.raises(BudgetError, match="does not cover a score"):
+            diprime.private_score(carrying, X, y, 5.0)
+    diprime.private_score(model, X, y, 0.5)
+    assert budget.spent == PrivacyLoss(Fraction(1))
+
+
+def test_a_search_is_charged_to_the_budgets_that_its_estimator_carries():
+    X, y = make(NUMBERS, 200)
+    with Budget(1) as budget:
+        carrying = pickle.loads(pickle.dumps(ESTIMATORS[NUMBERS](domain=DOMAINS[NUMBERS])))
+    search = diprime.PrivateSearch(carrying, {"max_depth": [1, 2]}, epsilon=1).fit(X, y)
+    assert search.privacy_.studies == [budget.study]
+    with pytest.raises(BudgetError, match="does not cover"):
+        diprime.private_score(search.best_estimator_, X, y, 0.1)
+    assert budget.spent == PrivacyLoss(Fraction(1))
+
+
+def test_a_ledger_names_a_study_only_if_the_model_was_charged_to_it():
+    X, y = make(NUMBERS, 200)
+    with Budget(3) as budget:
+        domain = diprime.Domain.learn(X, y, 0.5, task="regression")
+        inside = ESTIMATORS[NUMBERS](1.0, domain).fit(X, y)
+    outside = [ESTIMATORS[NUMBERS](1.0, domain).fit(X, y) for _ in range(2)]
+    assert (inside.privacy_.studies, outside[0].privacy_.studies) == ([budget.study], [])
+    assert budget.spent == PrivacyLoss(Fraction(3, 2)), "the domain once"
+    assert diprime.merge(outside).privacy_.total == Fraction(3, 2)
+    with Budget(3) as other:
+        ESTIMATORS[NUMBERS](1.0, domain).fit(X, y)
+    assert other.spent == PrivacyLoss(Fraction(3, 2)), "it was learnt outside of this one"
+
+
+@pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+def test_a_block_that_is_left_while_data_are_read_pays_and_one_that_is_entered_covers_nothing_waived():
+    X, y = make(NUMBERS, 200)
+    left, entered = Budget(3), Budget(3)
+
+    def leaving():
+        left.__exit__(None, None, None)
+        yield X, y
+
+    def entering():
+        entered.__enter__()
+        yield X, y
+
+    left.__enter__()
+    model = ESTIMATORS[NUMBERS](1.0, DOMAINS[NUMBERS]).fit_batches(leaving())
+    assert (left.spent, model.privacy_.studies) == (PrivacyLoss(Fraction(1)), [left.study])
+    try:
+        with pytest.raises(BudgetError, match="would not be private"):
+            ESTIMATORS[NUMBERS](1.0, DOMAINS[NUMBERS], random_state=1).fit_batches(entering())
+    finally:
+        entered.__exit__(None, None, None)
+    assert entered.spent == PrivacyLoss()
