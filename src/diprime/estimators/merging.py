@@ -67,7 +67,9 @@ def merge(models: Sequence[Any]) -> Any:
     merged = type(first)(**first.get_params(deep=False))
     fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}
     vars(merged).update(fitted)
-    merged._budgets = tuple({budget.key: budget for model in models for budget in model._budgets}.values())
+    budgets = {budget.key: budget for model in models for budget in model._budgets}
+    if budgets:
+        merged._budgets = tuple(budgets.values())
     merged.domain_ = replace(first.domain_, origin=Origin.merge([m.domain_.origin for m in models]))
     merged.forest_ = type(first.forest_).merge([m.forest_ for m in models])
     merged.privacy_ = Ledger.merge([m.privacy_ for m in models])

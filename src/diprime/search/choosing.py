@@ -92,7 +92,8 @@ class Chooser:
     def _fit(self, candidate: Candidate, measure: Measure) -> Candidate:
         """Return a copy of a candidate that is fitted, for what was paid."""
         model = type(candidate.model)(**candidate.model.get_params(deep=False))
-        model._budgets = candidate.model._budgets
+        if candidate.model._budgets:
+            model._budgets = candidate.model._budgets
         # A share of μ² has no budget of its own in epsilon: that of all shares covers it.
         budget = candidate.tried.settings.epsilon
         ledger = Ledger(
