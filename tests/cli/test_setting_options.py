@@ -2,6 +2,7 @@
 
 import json
 
+import polars as pl
 import pytest
 
 from diprime import DiPriMeBoostingRegressor, DiPriMeClassifier, load
@@ -62,3 +63,13 @@ def test_a_search_of_nothing_is_wrong_usage(folder, tmp_path):
     result = run("search", folder / "people.csv", "-d", folder / "domain.toml", "-e", 1, "-o", tmp_path / "m")
     assert result.exit_code == 2
     assert "--try" in result.stderr
+
+
+@pytest.mark.parametrize("boost", [(), ("--boost",)])
+def test_persons_are_protected_by_a_search(folder, tmp_path, boost):
+    people = pl.read_csv(folder / "people.csv")
+    people.with_columns(pl.Series("who", [i // 2 for i in range(people.height)])).write_csv(tmp_path / "visits.csv")
+    tried = "n_rounds=2,3" if boost else "max_depth=1,2"
+    options = ("--person", "who", "--max-records", 3, "--try", tried, *boost)
+    ok("search", tmp_path / "visits.csv", "-d", folder / "domain.toml", "-e", 1, *options, "-o", tmp_path / "m")
+    assert load(tmp_path / "m").privacy_.whole_unit == "one person, up to 3 records,"

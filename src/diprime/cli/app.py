@@ -396,6 +396,8 @@ def search(  # noqa: PLR0913 -- the options of a command are arguments
     *,
     boost: BoostOption = False,
     delta: DeltaOption = None,
+    person: PersonOption = None,
+    max_records: MaxRecordsOption = 1,
     budget: BudgetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -408,11 +410,13 @@ def search(  # noqa: PLR0913 -- the options of a command are arguments
     _check_folder(output)
     domain = read_domain(domain_path)
     file = DataFile(data)
-    target = target_column(file, domain)
-    model = estimator(domain, EPSILON.default, **estimator_options(boost, delta, None, None, False))
+    persons = check_person(file, domain, person, max_records)
+    target = target_column(file, domain, persons)
+    options = estimator_options(boost, delta, None, None, False)
+    model = estimator(domain, EPSILON.default, **options, max_records_per_group=max_records)
     found = diprime.PrivateSearch(model, read_settings(tried, model), epsilon=epsilon)
     with charged_to(budget), progress("Reading") as advance:
-        found.fit_batches(RecordBatches(file, domain, target, advance))
+        found.fit_batches(RecordBatches(file, domain, target, advance, persons))
     _note_draft(domain, domain_path)
     found.save(output)
     if as_json:
