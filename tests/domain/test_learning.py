@@ -343,9 +343,17 @@ def test_what_is_learnt_can_be_paid_for_once_only():
     assert DiPriMeRegressor(1.0, merge(models).domain_).fit(X, y).privacy_.total == 2
 
 
-def test_a_learnt_date_has_as_many_features_as_a_declared_one():
-    when = pl.Series("when", [datetime(2020, 1, 1)] * 50)
-    for settings in ({"max_features": None}, {}):
-        open_model = DiPriMeRegressor(1.0, Domain({"when": Numeric()}, Numeric(0, 1)), **settings)
-        open_model.fit(pl.DataFrame([when]), np.zeros(50))
-        assert len(open_model.feature_importances_) == 4
+def test_splits_are_chosen_from_all_features_of_a_learnt_date(monkeypatch):
+    """One open column of dates has four features once it is learnt, and the settings count those."""
+    planned = []
+    plan = DiPriMeRegressor._plan
+    monkeypatch.setattr(
+        DiPriMeRegressor,
+        "_plan",
+        lambda self, settings, domain: planned.append(settings) or plan(self, settings, domain),
+    )
+    frame, y = pl.DataFrame({"when": [datetime(2020, 1, 1)] * 50}), np.zeros(50)
+    for fit in (lambda model: model.fit(frame, y), lambda model: model.fit_batches([(frame, y)])):
+        model = fit(DiPriMeRegressor(1.0, Domain({"when": Numeric()}, Numeric(0, 1))))
+        assert planned[-1].max_features == model.domain_.n_features == 4
+        assert planned[-1].epsilon == Fraction(9, 10)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from diprime.domain import Domain
 from diprime.domain.encoding import Rows
-from diprime.domain.persons import PersonIndex, Persons
+from diprime.domain.persons import MIXED_GROUPS, PersonIndex, Persons
 
 
 class EncodedBatches:
@@ -100,7 +100,7 @@ def encode_batches(
         if of_batch is not None:
             persons.append(of_batch)
         if persons and len(persons) < len(codes):
-            raise ValueError("Some batches have groups and some do not; give the persons of all records, or of none.")
+            raise ValueError(MIXED_GROUPS)
     rows = EncodedBatches(domain.n_features, codes)
     if not persons and not of_persons:
         return EncodedTable(rows, np.concatenate(targets))

@@ -25,7 +25,7 @@ from diprime.domain.features import Categorical, Numeric
 from diprime.domain.hashing import plain_value
 from diprime.domain.integers import Integer
 from diprime.domain.kinds import Feature, Target
-from diprime.domain.persons import PersonIndex, one_record_each
+from diprime.domain.persons import MIXED_GROUPS, PersonIndex, one_record_each
 from diprime.domain.ranges import Intervals, parts, per_doubling, scales
 from diprime.domain.tables import Column, read_table, read_target, row_blocks
 from diprime.domain.target_layout import Task
@@ -47,7 +47,6 @@ TARGET_WEIGHT = 6
 """How many times the part of a feature the range of a numeric target gets: all that is predicted depends on it."""
 NO_CLASS = "no class is frequent enough"
 WORDS_FOR_BUDGETS = "ranges and levels of a domain"
-MIXED_GROUPS = "Some batches have groups and some do not; give the persons of all records, or of none."
 
 _MAX_UNIT = 1 << 16
 _UNITS_PER_EPSILON = 1 << 12  # so that tables of weights are not too long

@@ -18,6 +18,8 @@ MAX_RECORDS = 100
 UNKNOWN = -1
 """The number of nobody: records without an id are left out."""
 
+MIXED_GROUPS = "Some batches have groups and some do not; give the persons of all records, or of none."
+
 Persons = npt.NDArray[np.int64]
 """The number of the person of each record."""
 

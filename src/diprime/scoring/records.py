@@ -19,7 +19,7 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.batches import EncodedBatches, check_lengths
 from diprime.domain.encoding import Rows
-from diprime.domain.persons import PersonIndex
+from diprime.domain.persons import MIXED_GROUPS, PersonIndex
 from diprime.engines.persons import choose_records
 from diprime.estimators.base import sorted_classes
 from diprime.estimators.parameters import N_JOBS
@@ -69,7 +69,7 @@ def read_records(
     index, persons = PersonIndex(), [none]
     for X, y, *groups in batches:
         if bool(groups) != (source is not None):
-            raise ValueError("Some batches have groups and some do not; give the persons of all records, or of none.")
+            raise ValueError(MIXED_GROUPS)
         rows = model._reader(X)
         n_rows += rows.n_rows
         if n_rows > layout.max_rows:  # as in a fit: sums of more could exceed what the mechanism allows
