@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import diprime
-import diprime.cli.app
+import diprime.cli.commands.fit
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Ledger, PrivateScore, load
 from diprime.cli import data_files
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
@@ -66,7 +66,7 @@ def test_a_fit_of_a_file_is_a_fit_of_its_rows(folder, tmp_path, kind, monkeypatc
     def seeded(domain, epsilon, **parameters):
         return DiPriMeClassifier(epsilon, domain, random_state=0, **parameters)
 
-    monkeypatch.setattr(diprime.cli.app, "estimator", seeded)
+    monkeypatch.setattr(diprime.cli.commands.fit, "estimator", seeded)
     result = run("fit", folder / f"people.{kind}", "-d", folder / "domain.toml", "-e", 1, "-o", tmp_path / "m.diprime")
     assert result.stderr.startswith("diprime: warning: This fit is not private: random_state was set")
     assert result.stderr.count("\n") == 1
