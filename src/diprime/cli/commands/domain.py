@@ -77,6 +77,7 @@ def learn_domain(  # noqa: PLR0913 -- the options of a command are arguments
     ] = None,
     person: PersonOption = None,
     budget: BudgetOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Learn a domain privately, and print it.
 
@@ -95,7 +96,10 @@ def learn_domain(  # noqa: PLR0913 -- the options of a command are arguments
     persons = check_person(file, domain, person)
     with charged_to(budget), progress("Reading") as advance:
         learnt = learn(file, domain, target, (epsilon, delta), advance, persons)
-    print(learnt.to_toml(), end="")
+    if as_json:
+        print_json(learnt.to_dict())
+    else:
+        print(learnt.to_toml(), end="")
     if learnt.origin.ledger is not None:
         print_note(str(learnt.origin.ledger))
 
