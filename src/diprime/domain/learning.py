@@ -24,7 +24,7 @@ from diprime.domain.encoding import match_columns
 from diprime.domain.features import Categorical, Numeric
 from diprime.domain.hashing import plain_value
 from diprime.domain.integers import Integer
-from diprime.domain.kinds import Feature, Target
+from diprime.domain.kinds import Feature, Target, coded_features
 from diprime.domain.persons import MIXED_GROUPS, PersonIndex, one_record_each
 from diprime.domain.ranges import Intervals, parts, per_doubling, scales
 from diprime.domain.tables import Column, read_table, read_target, row_blocks
@@ -316,6 +316,7 @@ def _learn_ranges(
     assert plan.count is not None
     first = scales(1.0)
     n_rows, dtypes, tallies = _tally_first(columns, names, first)
+    _check_names_of_parts(features, dtypes)  # before anything is paid for
     n_records = int(discrete_laplace(np.array([[n_rows]]), payments.pay(plan.count), 1, source.streams(1))[0, 0])
     chosen: dict[str | None, tuple[float, float]] = {}
     for group, members in groups.items():
@@ -331,6 +332,12 @@ def _learn_ranges(
         name: _with_range(features[name], set() if name is TARGET else dtypes[name], *bounds)
         for name, bounds in chosen.items()
     }
+
+
+def _check_names_of_parts(features: Mapping[str | None, Feature], dtypes: Mapping[str | None, set[str]]) -> None:
+    """Raise an error if columns of dates will have parts of other columns' names: names and dtypes are public."""
+    dates = {name: Date(parts=parts) for name, kinds in dtypes.items() if (parts := _parts_of(kinds))}
+    coded_features({str(name): dates.get(name, feature) for name, feature in features.items() if name is not TARGET})
 
 
 def _tally_first(
@@ -383,11 +390,17 @@ def _dtype_kind(column: Column) -> str:
     return "whole" if dtype.startswith(("int", "uint")) else "number"
 
 
+def _parts_of(dtypes: set[str]) -> tuple[PartName, ...]:
+    """Return the parts that a column of dates gets; none if it holds anything but dates."""
+    if not dtypes or not dtypes <= {"date", "time"}:
+        return ()
+    return ("weekday", "month", "hour") if "time" in dtypes else ("weekday", "month")
+
+
 def _with_range(feature: Feature, dtypes: set[str], low: float, high: float) -> Feature:
     """Close an open feature: dates become `Date` with their parts, whole numbers become `Integer`."""
     assert isinstance(feature, Numeric)
-    if dtypes and dtypes <= {"date", "time"}:
-        parts: tuple[PartName, ...] = ("weekday", "month", "hour") if "time" in dtypes else ("weekday", "month")
+    if parts := _parts_of(dtypes):
         return Date.covering(_moment(low), _moment(high), parts)
     if dtypes == {"whole"} and feature.scale == "linear" and max(-low, high) < _MAX_INTEGER:
         return Integer(math.floor(low), math.ceil(high))
