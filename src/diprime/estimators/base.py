@@ -30,7 +30,7 @@ from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.measures import PrivacyLoss, PureEpsilon, rounded_text, share_of
 from diprime.privacy.randomness import RandomSource
-from diprime.privacy.spending import Spendable, Unit
+from diprime.privacy.spending import Earlier, Spendable, Unit
 
 N_DIMENSIONS = 2  # of a table
 DOMAIN_SHARE = Fraction(1, 10)
@@ -172,21 +172,19 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         spending.refuse_waived(self._waivers(origin), f"a fit of {type(self).__name__}", budgets)
 
     def _check_budget(
-        self, settings: Any, before: PrivacyLoss, unit: Unit | None, budgets: tuple[Spendable, ...]
+        self, settings: Any, of_domain: Earlier, unit: Unit | None, budgets: tuple[Spendable, ...]
     ) -> None:
         """Raise an error if a budget is in force and does not cover the fit; called before data are read."""
         if settings.accounting == "paper":
             reason = "accounting='paper' counts less than is spent."
             spending.refuse_waived([reason], f"a fit of {type(self).__name__}", budgets)
-        spending.check(before + self._loss(settings), self._words(settings), budgets, unit=unit)
+        spending.check(self._loss(settings), self._words(settings), budgets, unit=unit, earlier=of_domain)
 
     @staticmethod
-    def _loss_of_domain(domain: Domain, budgets: tuple[Spendable, ...]) -> PrivacyLoss:
-        """Return what a domain has cost that was learnt outside of the budgets in force, which they have to count."""
+    def _cost_of(domain: Domain) -> Earlier:
+        """Return what a domain has cost, and who has counted it."""
         ledger = domain.origin.ledger
-        if ledger is None or set(spending.studies(budgets)) <= set(ledger.studies):
-            return PrivacyLoss()
-        return ledger.loss
+        return spending.NOTHING if ledger is None else Earlier(ledger.loss, ledger.studies)
 
     def _words(self, settings: Any) -> str:
         """Return what the budget's log says about a fit: public numbers only."""
@@ -332,8 +330,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             budget = share_of(settings.epsilon, DOMAIN_SHARE), self._delta(settings) * DOMAIN_SHARE
             learning = domain.learning_plan(*budget)
             settings = self._without(learning, settings)
-        before = self._loss_of_domain(domain, budgets) if learning is None else learning.loss
-        self._check_budget(settings, before, unit, budgets)
+        of_domain = self._cost_of(domain) if learning is None else Earlier(learning.loss)
+        self._check_budget(settings, of_domain, unit, budgets)
         return learning, settings
 
     @staticmethod
@@ -388,17 +386,17 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "paper's numbers only."
             )
             warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
-        loss = self._loss(settings)
-        whole, words = self._loss_of_domain(domain, budgets) + loss, self._words(settings)
-        ledger.studies = spending.charge(whole, words, budgets, unit=ledger.unit, waivers=ledger.waivers)
+        loss, of_domain = self._loss(settings), self._cost_of(domain)
+        ledger.studies = spending.charge(
+            loss, self._words(settings), budgets, unit=ledger.unit, waivers=ledger.waivers, earlier=of_domain
+        )
         records = UsedRecords(table.target)
         if table.persons is not None:
             records = choose_records(table.target, table.persons, max_records, source)
         forest = self._learn(table.rows, records, domain, settings, plan, ledger, source)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
-        included = PrivacyLoss() if domain.origin.ledger is None else domain.origin.ledger.loss
-        if ledger.loss != included + loss:
+        if ledger.loss != of_domain.loss + loss:
             raise AssertionError(f"The ledger's loss, {ledger.loss}, is not what the study was charged.")
         self._set_fitted(domain, ledger, forest)
 
