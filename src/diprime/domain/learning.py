@@ -25,7 +25,7 @@ from diprime.domain.features import Categorical, Numeric
 from diprime.domain.hashing import plain_value
 from diprime.domain.integers import Integer
 from diprime.domain.kinds import Feature, Target, coded_features
-from diprime.domain.persons import MIXED_GROUPS, PersonIndex, one_record_each
+from diprime.domain.persons import MIXED_GROUPS, PersonIndex, has_groups, one_record_each
 from diprime.domain.ranges import Intervals, parts, per_doubling, scales
 from diprime.domain.tables import Column, read_table, read_target, row_blocks
 from diprime.domain.target_layout import Task
@@ -264,10 +264,9 @@ class _Payments:
 
 
 def _persons_of(batch: tuple[Any, ...]) -> Any:
-    _, _, *persons = batch
-    if not persons or persons[0] is None:
+    if not has_groups(batch):
         raise ValueError(MIXED_GROUPS)
-    return persons[0]
+    return batch[-1]
 
 
 class _Columns:
@@ -288,8 +287,9 @@ class _Columns:
             self._used = np.split(drawn, np.cumsum([len(p) for p in persons])[:-1]) if persons else []
 
     def __iter__(self) -> Iterator[tuple[int, Used | None, Callable[[str | None], Column]]]:
-        for i, (X, y, *persons) in enumerate(self._batches()):
-            if self._used is None and any(groups is not None for groups in persons):
+        for i, batch in enumerate(self._batches()):
+            X, y, *_ = batch
+            if self._used is None and has_groups(batch):
                 raise ValueError(MIXED_GROUPS)
             table, target = read_table(X), read_target(y)
             used = None if self._used is None else self._used[i]

@@ -23,7 +23,7 @@ from diprime.domain import Categorical, Domain, Origin, RowReader, Task
 from diprime.domain.batches import EncodedTable, check_lengths, encode_batches
 from diprime.domain.encoding import Rows
 from diprime.domain.learning import Batches, LearningPlan
-from diprime.domain.persons import PersonIndex
+from diprime.domain.persons import PersonIndex, has_groups
 from diprime.engines.persons import UsedRecords, choose_records
 from diprime.estimators.parameters import DOMAIN, N_JOBS, RANDOM_STATE
 from diprime.privacy import spending
@@ -39,7 +39,6 @@ OTHER_UNIT = {
     "person": "The domain was learnt from single records, which does not protect persons; give groups to Domain.learn.",
     "record": "The domain was learnt from persons, and the fit takes every record for a person; give groups to fit.",
 }
-N_WITHOUT_GROUPS = 2  # the parts of a batch that are always there
 
 _Model = TypeVar("_Model", bound="PrivateEstimator")
 
@@ -62,10 +61,6 @@ def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
     objects = np.empty(len(classes), dtype=object)
     objects[:] = classes
     return order, objects
-
-
-def _has_groups(batch: tuple[Any, ...]) -> bool:
-    return len(batch) > N_WITHOUT_GROUPS and batch[N_WITHOUT_GROUPS] is not None
 
 
 class PrivateClassifierMixin(ClassifierMixin):  # type: ignore[misc]
@@ -280,7 +275,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         batches : iterable of pairs (X, y), or of triples (X, y, groups)
             Records, targets and the persons of the records, as for `fit`. The records of a person may be in several
             batches. The iterable is read once, so a generator will do, unless the domain is open: what is learnt of it
-            needs further passes. The domain cannot be inferred.
+            needs further passes. The domain cannot be inferred. Without any batch nothing tells whether there are
+            persons, unless ``max_records_per_group`` is above 1: give an empty batch, with groups.
 
         Returns
         -------
@@ -303,7 +299,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         learning, settings = self._divide(domain, settings, None, budgets)
         of_persons = self._max_records() > 1
         if domain.is_open:
-            of_persons |= any(_has_groups(batch) for batch in islice(batches, 1))
+            of_persons |= any(has_groups(batch) for batch in islice(batches, 1))
         domain = self._closed(domain, learning, lambda: batches, source, budgets, of_persons=of_persons)
         if learning is not None:
             settings = self._without(learning, self._check_settings(domain.n_features))
@@ -312,7 +308,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
         def with_named_columns() -> Iterator[tuple[Any, ...]]:
             for i, batch in enumerate(batches):
-                self._check_groups(given=_has_groups(batch))
+                self._check_groups(given=has_groups(batch))
                 self._name_columns(batch[0], domain, reset=i == 0)
                 yield batch
 
