@@ -25,7 +25,7 @@ from diprime.domain.encoding import Rows
 from diprime.domain.learning import Batches, LearningPlan
 from diprime.domain.persons import PersonIndex, has_groups
 from diprime.engines.persons import UsedRecords, choose_records
-from diprime.estimators.parameters import DOMAIN, N_JOBS, RANDOM_STATE
+from diprime.estimators.parameters import DOMAIN, N_JOBS, NOT_OF_THE_MODEL, RANDOM_STATE
 from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.measures import PrivacyLoss, PureEpsilon, rounded_text, share_of
@@ -400,6 +400,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.domain_ = domain
         self.privacy_ = ledger
         self.forest_ = forest
+        self._remember_parameters()
+
+    def _remember_parameters(self) -> None:
+        """Keep the parameters of the fit, which files and reports tell whatever they are changed to later."""
+        parameters = self.get_params(deep=False)
+        self.fitted_params_ = {name: value for name, value in parameters.items() if name not in NOT_OF_THE_MODEL}
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
