@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import diprime
-import diprime.cli.app
+import diprime.cli.commands.fit
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Ledger, PrivateScore, load
 from diprime.cli import data_files
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
@@ -66,7 +66,7 @@ def test_a_fit_of_a_file_is_a_fit_of_its_rows(folder, tmp_path, kind, monkeypatc
     def seeded(domain, epsilon, **parameters):
         return DiPriMeClassifier(epsilon, domain, random_state=0, **parameters)
 
-    monkeypatch.setattr(diprime.cli.app, "estimator", seeded)
+    monkeypatch.setattr(diprime.cli.commands.fit, "estimator", seeded)
     result = run("fit", folder / f"people.{kind}", "-d", folder / "domain.toml", "-e", 1, "-o", tmp_path / "m.diprime")
     assert result.stderr.startswith("diprime: warning: This fit is not private: random_state was set")
     assert result.stderr.count("\n") == 1
@@ -205,6 +205,24 @@ def test_plan_of_boosting_without_privacy(folder):
     )
     assert "0.00 times the largest gradient" in printed
     assert "Sum: μ² = inf" in printed
+
+
+def test_plan_of_an_open_domain(folder, tmp_path):
+    edited = PEOPLE_DOMAIN.split("[features.savings]")[0] + '[target]\nname = "savings"\nkind = "numeric"\n'
+    (tmp_path / "open.toml").write_text(edited)
+    arguments = ("plan", "--rows", 3000, "-e", 0.5, "-d", tmp_path / "open.toml", "--repeats", 1, "--boost")
+    planned = Ledger.from_dict(json.loads(ok(*arguments, "--rounds", 20, "--json"))["ledger"])
+    printed = ok(*arguments, "--rounds", 20)
+    fitted = ("fit", folder / "people.csv", "-d", tmp_path / "open.toml", "-e", 0.5, "--boost", "--rounds", 20)
+    ok(*fitted, "-o", tmp_path / "m.diprime")
+    assert planned == load(tmp_path / "m.diprime").privacy_
+    for charge in planned.charges:
+        unit = {"epsilon": "ε", "mu^2": "μ²"}[charge.measure.symbol]
+        assert re.search(
+            rf"{charge.mechanism} .* {unit} = {float(charge.total):.4g} .*{planned.share(charge):.1%}", printed
+        )
+    mu_squared = float(planned.loss.mu_squared)
+    assert f"Sum: ε = 0.05, μ² = {mu_squared:.6g}. At δ = 1e-06 that is ε = 0.5." in printed
 
 
 @pytest.mark.parametrize("name", MODELS)

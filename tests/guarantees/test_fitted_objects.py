@@ -241,7 +241,7 @@ def test_what_belongs_to_a_fit_is_found_by_its_type(leak, monkeypatch):
 def test_a_fitted_model_holds_these_attributes_and_no_others(task):
     X, y = make(task, 500)
     model = fit(task, X, y, n_estimators=2, max_depth=3)
-    expected = {"domain_", "privacy_", "forest_", "n_features_in_"} | (
+    expected = {"domain_", "privacy_", "forest_", "fitted_params_", "n_features_in_"} | (
         {"classes_"} if task == "classification" else set()
     )
     assert set(vars(model)) - set(model.get_params()) == expected
@@ -254,7 +254,7 @@ def test_a_fitted_model_holds_these_attributes_and_no_others(task):
 @pytest.mark.parametrize("task", TASKS)
 def test_a_boosted_model_holds_these_attributes_and_no_others(task):
     model = boost(task, *make(task, 500))
-    expected = {"domain_", "privacy_", "forest_", "n_features_in_"} | (
+    expected = {"domain_", "privacy_", "forest_", "fitted_params_", "n_features_in_"} | (
         {"classes_"} if task == "classification" else set()
     )
     assert set(vars(model)) - set(model.get_params()) == expected

@@ -165,9 +165,6 @@ def test_what_is_not_fitted_or_not_plain_is_not_saved(tmp_path):
     path = tmp_path / "model.diprime"
     with pytest.raises(ValueError, match="not fitted"):
         DiPriMeClassifier().save(path)
-    model = small_model("classification")
-    with pytest.raises(ValueError, match="max_depth must be"):
-        model.set_params(max_depth="deep").save(path)
     domain = Domain({"a": Numeric(0, 1)}, Categorical([(1, 2), (3, 4)]))
     y = np.empty(20, dtype=object)
     y[:] = [(1, 2)] * 20

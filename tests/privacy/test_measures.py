@@ -168,6 +168,15 @@ def test_a_group_costs_its_size_in_epsilon_and_in_mu():
     assert PrivacyLoss(Fraction(1), Fraction(1, 3)).of_group(5) == PrivacyLoss(Fraction(5), Fraction(25, 3))
 
 
+def test_the_delta_of_a_group_grows_with_e_to_the_epsilon():
+    tiny = Fraction(1, 10**9)
+    loss = PrivacyLoss(Fraction(1), delta=tiny)
+    assert loss.of_group(1) == loss
+    assert float(loss.of_group(3).delta) == pytest.approx(1e-9 * (1 + math.e + math.e**2))
+    assert float(PrivacyLoss(delta=tiny).of_group(4).delta) == pytest.approx(4e-9)
+    assert PrivacyLoss(math.inf, delta=tiny).of_group(2) == PrivacyLoss(math.inf, delta=Fraction(1))
+
+
 # Delta ---------------------------------------------------------------------------------------------------------------
 
 

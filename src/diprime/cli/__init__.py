@@ -1,7 +1,9 @@
 """The command line, for analysts who have a CSV or Parquet file and do not write Python.
 
-- `app`: the commands;
-- `boosting_options`: the options of ``--boost``;
+- `app`: the command line as a whole;
+- `commands`: the commands, a module for each concern;
+- `options`, `boosting_options`, `budget_options`, `person_options`, `setting_options`: the options that commands share;
+- `model_facts`: what commands tell scripts of a model;
 - `shell`: what all commands share: output, errors, progress bars, signals and exit codes;
 - `data_files`: CSV and Parquet files, read in batches, and files of domains;
 - `text_values`: text as values of a domain;

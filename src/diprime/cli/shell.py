@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import polars as pl
@@ -69,6 +70,20 @@ def escape_controls(text: str) -> str:
 def print_json(content: Any) -> None:
     """Print a result as JSON, for scripts."""
     print(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def confirm_written(output: Path, as_json: bool, **content: Any) -> None:
+    """Say that a result was written to a file; to scripts, what it is."""
+    if as_json:
+        print_json(content)
+    else:
+        print_note(f"Written to {output}.")
+
+
+def examples(*commands: str) -> str:
+    """Return the examples at the end of a command's help."""
+    lines = "\n".join(f"$ {command}" for command in commands)
+    return f"**Examples**\n\n```\n{lines}\n```"
 
 
 @contextmanager

@@ -203,6 +203,9 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
         The ledger: μ² of each charge, their sum, the epsilon and delta that follow, and what was waived.
     forest_ : AdditiveForest
         The released trees, one for each round.
+    fitted_params_ : dict
+        The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Files and reports tell these,
+        whatever `set_params` changes later.
     feature_importances_ : ndarray of shape (n_features,)
         The importance of each coded feature, in the order of ``domain_.names``: how much its functions spread the
         scores. It is computed from the released model only.
@@ -333,6 +336,9 @@ class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
         The ledger: μ² of each charge, their sum, the epsilon and delta that follow, and what was waived.
     forest_ : AdditiveForest
         The released trees, one for each round.
+    fitted_params_ : dict
+        The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Files and reports tell these,
+        whatever `set_params` changes later.
     feature_importances_ : ndarray of shape (n_features,)
         The importance of each coded feature, in the order of ``domain_.names``: how much its functions spread the
         scores. It is computed from the released model only.

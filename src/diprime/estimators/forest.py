@@ -199,6 +199,9 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
         The ledger: each charge, the total, and what was waived.
     forest_ : Forest
         The released trees.
+    fitted_params_ : dict
+        The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Files and reports tell these,
+        whatever `set_params` changes later.
     feature_importances_ : ndarray of shape (n_features,)
         The importance of each coded feature, in the order of ``domain_.names``: how much its splits spread the
         predictions. It is computed from the released trees only.
@@ -314,6 +317,9 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
         The ledger: each charge, the total, and what was waived.
     forest_ : Forest
         The released trees.
+    fitted_params_ : dict
+        The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Files and reports tell these,
+        whatever `set_params` changes later.
     feature_importances_ : ndarray of shape (n_features,)
         The importance of each coded feature, in the order of ``domain_.names``: how much its splits spread the
         predictions. It is computed from the released trees only.

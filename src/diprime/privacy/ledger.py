@@ -173,8 +173,8 @@ class Ledger:
         return self.delta if loss.mu_squared else loss.delta
 
     def share(self, charge: Charge) -> float:
-        """Return the share of a charge in the sum of all charges of its measure, if that is finite; else 0."""
-        total = sum((c.total for c in self.charges if type(c.measure) is type(charge.measure)), Fraction(0))
+        """Return the share of a charge in the sum of all charges in epsilon, or in μ², if that is finite; else 0."""
+        total = sum((c.total for c in self.charges if c.measure.symbol == charge.measure.symbol), Fraction(0))
         return float(charge.total / total) if 0 < total < math.inf else 0.0
 
     def epsilon_of_group(self, n_units: int) -> Epsilon:

@@ -60,9 +60,10 @@ class PrivacyLoss:
         What is (epsilon, delta)-DP for one record is so for k records with k·epsilon and delta times
         1 + e^epsilon + ... + e^((k-1)·epsilon), which is bounded from above here.
         """
-        steps = sum((exp_upper_bound(self.epsilon * i) for i in range(n_records)), Fraction(0)) if self.delta else 0
+        more = [exp_upper_bound(self.epsilon * i) for i in range(1, n_records)] if self.delta else []
+        steps = sum(more, Fraction(1))
         return PrivacyLoss(
-            self.epsilon * n_records, self.mu_squared * n_records**2, min(self.delta * Fraction(steps), Fraction(1))
+            self.epsilon * n_records, self.mu_squared * n_records**2, min(self.delta * steps, Fraction(1))
         )
 
     def or_larger(self, other: PrivacyLoss) -> PrivacyLoss:
