@@ -52,7 +52,8 @@ def secret_words(*shape: int) -> npt.NDArray[np.uint32]:
     array([[0, 0, 0],
            [0, 0, 0]], dtype=uint32)
     """
-    return np.ndarray(shape, dtype=np.uint32, buffer=_Secret(4 * math.prod(shape)))
+    words: npt.NDArray[np.uint32] = np.ndarray(shape, dtype=np.uint32, buffer=_Secret(4 * math.prod(shape)))
+    return words
 
 
 class RandomSource:
@@ -142,7 +143,7 @@ def _key(draw: Callable[[int], bytes]) -> npt.NDArray[np.uint32]:
     drawn = draw(_KEY_BYTES)
     key = secret_words(_KEY_WORDS)
     key[:] = np.frombuffer(drawn, dtype="<u4")
-    ctypes.memset(drawn, 0, _KEY_BYTES)
+    ctypes.memset(ctypes.c_char_p(drawn), 0, _KEY_BYTES)
     return key
 
 
