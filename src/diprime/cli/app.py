@@ -30,6 +30,18 @@ from diprime.cli.data_files import DataFile, InputError, RecordBatches, read_dom
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.cli.drafting import draft
 from diprime.cli.learning import PASSES, learn, open_domain
+from diprime.cli.options import (
+    DataPath,
+    DomainPath,
+    EpsilonOption,
+    JsonOption,
+    ModelPath,
+    OutputPath,
+    check_folder,
+    confirm_written,
+    examples,
+    refuse_dash,
+)
 from diprime.cli.person_options import MaxRecordsOption, PersonOption, check_person
 from diprime.cli.planning import Boosted, Model, estimator, rehearse
 from diprime.cli.setting_options import TryOption, read_settings
@@ -52,19 +64,13 @@ from diprime.privacy.budget import Budget
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import exact_epsilon, loss_text, rounded_text
 
-
-def _examples(*commands: str) -> str:
-    lines = "\n".join(f"$ {command}" for command in commands)
-    return f"**Examples**\n\n```\n{lines}\n```"
-
-
 app = typer.Typer(
     cls=CommandGroup,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="Differentially private forests and boosting for tables: from a CSV and a domain to a model you may publish.",
-    epilog=_examples(
+    epilog=examples(
         "diprime domain draft people.csv --target income > domain.toml",
         "diprime plan --rows 30000 --epsilon 1 --domain domain.toml",
         "diprime fit people.csv --domain domain.toml --epsilon 1 -o model.diprime",
@@ -77,27 +83,6 @@ domain_app = typer.Typer(no_args_is_help=True, help="Say what is public about th
 app.add_typer(domain_app, name="domain")
 budget_app = typer.Typer(no_args_is_help=True, help="Keep one budget for all that is released about the same people.")
 app.add_typer(budget_app, name="budget")
-
-
-def _refuse_dash(output: Path) -> Path:
-    if str(output) == "-":  # means standard output in other programs; here it would be the name of a file
-        raise typer.BadParameter("give the name of a file; where there is one, standard output is /dev/stdout")
-    return output
-
-
-DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV file with a header, or a Parquet file.")]
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
-DomainPath = Annotated[Path, typer.Option("--domain", "-d", metavar="FILE", help="The domain: a TOML or JSON file.")]
-OutputPath = Annotated[
-    Path,
-    typer.Option(
-        "--output", "-o", metavar="FILE", callback=_refuse_dash, help="Where to write; replaced if it exists."
-    ),
-]
-EpsilonOption = Annotated[
-    float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="The privacy budget; smaller is more private.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -118,7 +103,7 @@ def _before_commands(
 # -- the domain --------------------------------------------------------------------------------------------------------
 
 
-@domain_app.command("draft", epilog=_examples("diprime domain draft people.csv --target income > domain.toml"))
+@domain_app.command("draft", epilog=examples("diprime domain draft people.csv --target income > domain.toml"))
 def draft_domain(
     data: DataPath,
     target: Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.")],
@@ -141,7 +126,7 @@ def draft_domain(
 
 @domain_app.command(
     "learn",
-    epilog=_examples(
+    epilog=examples(
         "diprime domain learn people.csv -t income --numbers age --class low --class high -e 0.1 > domain.toml",
         "diprime domain learn people.csv --domain open.toml --epsilon 0.1 > domain.toml",
     ),
@@ -196,7 +181,7 @@ def learn_domain(  # noqa: PLR0913 -- the options of a command are arguments
 
 @domain_app.command(
     "check",
-    epilog=_examples(
+    epilog=examples(
         "diprime domain check people.csv --domain domain.toml",
         "diprime domain check visits.csv --domain domain.toml --person patient",
     ),
@@ -255,7 +240,7 @@ def _print_persons(persons: PersonCheck) -> None:
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "diprime plan --rows 30000 --epsilon 1 --domain domain.toml",
         "diprime plan --rows 30000 --epsilon 1 --domain domain.toml --boost --delta 1e-6",
         "diprime plan --rows 30000 --epsilon 1 --domain domain.toml --max-records 3",
@@ -321,7 +306,7 @@ def _print_budget(ledger: Ledger) -> None:
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "diprime fit people.csv --domain domain.toml --epsilon 1 -o model.diprime",
         "diprime fit people.csv --domain domain.toml --epsilon 1 --boost --delta 1e-6 -o model.diprime",
         "diprime fit people.csv --domain domain.toml --epsilon 1 --budget study.budget -o model.diprime",
@@ -352,7 +337,7 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     number that cannot be read is an error, for you who hold the data; nothing is released then. Memory: about two bytes
     for each value of the table, plus a batch of rows.
     """
-    _check_folder(output)
+    check_folder(output)
     domain = read_domain(domain_path)
     file = DataFile(data)
     persons = check_person(file, domain, person, max_records)
@@ -382,7 +367,7 @@ def _note_draft(domain: Domain, domain_path: Path) -> None:
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "diprime search people.csv -d domain.toml -e 3 --try max_depth=1,auto --try balance=0,1 -o model.diprime",
         "diprime search people.csv -d domain.toml -e 3 --boost --try interactions=true,false -o model.diprime",
     )
@@ -407,7 +392,7 @@ def search(  # noqa: PLR0913 -- the options of a command are arguments
     the model, so that a model that was searched for has more noise than one of 'diprime fit' with the same epsilon.
     Nothing is told of the settings that were not chosen.
     """
-    _check_folder(output)
+    check_folder(output)
     domain = read_domain(domain_path)
     file = DataFile(data)
     persons = check_person(file, domain, person, max_records)
@@ -427,7 +412,7 @@ def search(  # noqa: PLR0913 -- the options of a command are arguments
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "diprime predict model.diprime new.csv -o out.csv",
         "diprime predict model.diprime new.csv -o out.csv --keep id",
     )
@@ -437,7 +422,7 @@ def predict(
     data: DataPath,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE", callback=_refuse_dash, help="Where to write: .csv or .parquet."),
+        typer.Option("--output", "-o", metavar="FILE", callback=refuse_dash, help="Where to write: .csv or .parquet."),
     ],
     keep: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="A column of the data to copy; may be repeated.")
@@ -466,11 +451,11 @@ def predict(
         else:
             for i, frame in enumerate(predictions):
                 written.write(frame.write_csv(include_header=i == 0).encode())
-    _confirm_written(output, as_json, predictions=str(output))
+    confirm_written(output, as_json, predictions=str(output))
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "diprime score model.diprime test.csv --epsilon 0.1",
         "diprime score model.diprime test.csv --epsilon 0.1 -o score.json",
     )
@@ -498,7 +483,7 @@ def score(
     batch of rows, and what the model says of each row.
     """
     if output is not None:
-        _check_folder(_refuse_dash(output))
+        check_folder(refuse_dash(output))
     model = diprime.load(model_path)
     domain, file = model.domain_, DataFile(data)
     persons = check_person(file, domain, person)
@@ -517,7 +502,7 @@ def score(
 
 
 @app.command(
-    epilog=_examples("diprime explain model.diprime new.csv", "diprime explain model.diprime new.csv --rows 1 --json")
+    epilog=examples("diprime explain model.diprime new.csv", "diprime explain model.diprime new.csv --rows 1 --json")
 )
 def explain(
     model_path: ModelPath,
@@ -551,12 +536,6 @@ def _explanation_as_dict(explanation: Explanation) -> dict[str, Any]:
     return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in vars(explanation).items()}
 
 
-def _check_folder(output: Path) -> None:
-    """Raise an error if the folder of the output does not exist; called before a fit, not after it."""
-    if not output.parent.is_dir():
-        raise InputError(f"{output} cannot be written: there is no folder {output.parent}.")
-
-
 def _predictions(model: Model, batch: pl.DataFrame, kept: list[str]) -> pl.DataFrame:
     rows = batch.select(model.domain_.columns)
     columns = {name: batch[name] for name in kept}
@@ -571,7 +550,7 @@ def _predictions(model: Model, batch: pl.DataFrame, kept: list[str]) -> pl.DataF
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "diprime show model.diprime",
         "diprime show model.diprime --tree 1 --depth 5",
         "diprime show model.diprime --json",
@@ -599,7 +578,7 @@ def show(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "diprime report model.diprime -o report.html",
         "diprime report model.diprime --score score.json -o report.html",
     )
@@ -620,10 +599,10 @@ def report(
     page = render(diprime.load(model_path), None if score_path is None else read_score(score_path))
     with atomic_file(output) as file:
         file.write(page.encode())
-    _confirm_written(output, as_json, report=str(output))
+    confirm_written(output, as_json, report=str(output))
 
 
-@app.command(epilog=_examples("diprime merge north.diprime south.diprime -o both.diprime"))
+@app.command(epilog=examples("diprime merge north.diprime south.diprime -o both.diprime"))
 def merge(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files of the same domain.")],
     output: OutputPath,
@@ -637,14 +616,7 @@ def merge(
     merged = diprime.merge([diprime.load(path) for path in models])
     merged.save(output)
     print_note("Its total holds if nobody is in the data of two of these models.")
-    _confirm_written(output, as_json, model=str(output), **_summary(merged))
-
-
-def _confirm_written(output: Path, as_json: bool, **content: Any) -> None:
-    if as_json:
-        print_json(content)
-    else:
-        print_note(f"Written to {output}.")
+    confirm_written(output, as_json, model=str(output), **_summary(merged))
 
 
 def _importances(model: Model) -> dict[str, float]:
@@ -692,7 +664,7 @@ def _draw_tree(tree: Tree, model: Model, index: int) -> TextTree:
 # -- the budget of a study ---------------------------------------------------------------------------------------------
 
 
-@budget_app.command("new", epilog=_examples("diprime budget new study.budget --epsilon 3 --delta 1e-5"))
+@budget_app.command("new", epilog=examples("diprime budget new study.budget --epsilon 3 --delta 1e-5"))
 def new_budget(
     path: BudgetPath,
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="The epsilon of the study.")],
@@ -707,7 +679,7 @@ def new_budget(
     The file is a log for people to read: the budget, and a line for each charge. Keep it with the data: whoever deletes
     it, copies it or cuts off its end can spend the budget again.
     """
-    _check_folder(path)
+    check_folder(path)
     budget = Budget.create(path, epsilon, delta, pure=pure)
     if as_json:
         print_json(budget.to_dict())
@@ -716,7 +688,7 @@ def new_budget(
 
 
 @budget_app.command(
-    "show", epilog=_examples("diprime budget show study.budget", "diprime budget show study.budget --json")
+    "show", epilog=examples("diprime budget show study.budget", "diprime budget show study.budget --json")
 )
 def show_budget(path: BudgetPath, as_json: JsonOption = False) -> None:
     """Print what was charged to a budget, and what is left of it."""
@@ -736,7 +708,7 @@ def show_budget(path: BudgetPath, as_json: JsonOption = False) -> None:
 # -- the demonstration -------------------------------------------------------------------------------------------------
 
 
-@app.command(epilog=_examples("diprime demo", "diprime demo --folder somewhere"))
+@app.command(epilog=examples("diprime demo", "diprime demo --folder somewhere"))
 def demo(
     folder: Annotated[Path, typer.Option(help="Where to put its files.")] = Path("diprime-demo"),
 ) -> None:
