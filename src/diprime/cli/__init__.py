@@ -1,6 +1,8 @@
 """The command line, for analysts who have a CSV or Parquet file and do not write Python.
 
 - `app`: the commands;
+- `options`: arguments and options that several commands share;
+- `signing`: the commands of signatures (``diprime keygen``, ``sign`` and ``verify``);
 - `boosting_options`: the options of ``--boost``;
 - `shell`: what all commands share: output, errors, progress bars, signals and exit codes;
 - `data_files`: CSV and Parquet files, read in batches, and files of domains;
