@@ -20,6 +20,7 @@ from diprime import (
     PrivateSearch,
     private_score,
 )
+from diprime.baselines import DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.privacy import randomness
 from diprime.privacy.randomness import RandomSource
 
@@ -61,15 +62,16 @@ def fits():
     X = np.column_stack([rng.uniform(0, 1, N_ROWS), rng.integers(0, 30, N_ROWS)])
     people = rng.integers(0, N_ROWS // 2, N_ROWS)
     features = {"size": Numeric(0, 1), "kind": Categorical(range(30))}
-    for y, target, forest, boosted in (
-        (X[:, 0] > 0.4, Categorical([False, True]), DiPriMeClassifier, DiPriMeBoostingClassifier),
-        (X[:, 0], Numeric(0, 1), DiPriMeRegressor, DiPriMeBoostingRegressor),
-    ):
+    is_large = X[:, 0] > 0.4
+    classes = Categorical([False, True]), DiPriMeClassifier, DiPriMeBoostingClassifier, DPRandomForestClassifier
+    numbers = Numeric(0, 1), DiPriMeRegressor, DiPriMeBoostingRegressor, DPRandomForestRegressor
+    for y, (target, forest, boosted, comparator) in ((is_large, classes), (X[:, 0], numbers)):
         domain = Domain(features, target)
         for method in ("joint", "diprime-exp", "diprime-flip", "random"):
             yield partial(forest(1, domain, method=method, n_jobs=2).fit, X, y)
         yield partial(forest(1, domain, partition=False, n_estimators=3).fit, X, y, groups=people)
         yield partial(forest(1, Domain({**features, "size": Numeric()}, target)).fit, X, y)
+        yield partial(comparator(1, domain, n_estimators=2, max_depth=2).fit, X, y)
         yield partial(boosted(1, domain, n_rounds=20).fit, X, y)
         yield partial(fit_and_score, forest(1, domain), X, y)
         yield partial(PrivateSearch(forest(1, domain), {"max_depth": [1, 2]}).fit, X, y)
