@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import diprime
-from diprime.cli.commands import budget, demo, domain, fit, models, plan, predict, score
+from diprime.cli.commands import budget, demo, domain, fit, models, plan, predict, score, signing
 from diprime.cli.shell import EXIT_CODES, CommandGroup, examples
 
 app = typer.Typer(
@@ -25,7 +25,7 @@ app = typer.Typer(
     )
     + f"\n\n{EXIT_CODES}",
 )
-for commands in (plan, fit, predict, score, models, demo):
+for commands in (plan, fit, predict, score, models, signing, demo):
     app.add_typer(commands.commands)
 app.add_typer(domain.commands, name="domain")
 app.add_typer(budget.commands, name="budget")

@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from typer.core import TyperGroup
 
 EXIT_CODES = "Exit codes: 0 done; 1 something is wrong with input or output; 2 wrong usage; 130 interrupted."
-INPUT_ERRORS = (ValueError, TypeError, OSError, MemoryError, pl.exceptions.PolarsError)
+INPUT_ERRORS = (ValueError, TypeError, OSError, MemoryError, ImportError, pl.exceptions.PolarsError)
 INTERRUPTED = 130
 
 

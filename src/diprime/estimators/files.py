@@ -29,6 +29,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Loading never runs code from the file, whatever it contains. A file that is incomplete, damaged or inconsistent
     raises a `ModelFileError`. A consistent file may still have a false ledger: only its author knows.
+    `diprime.signing.verify_model` tells whether somebody whom you trust has signed it.
 
     Parameters
     ----------

@@ -19,7 +19,8 @@ quantum, and the body goes on with the arrays ``offset`` and ``code_weights`` (f
 Version 2 is the same without ``model``, and all of them are forests. Version 1 is like version 2, except that the
 charges of its ledger have one text, ``what``, for ``kind`` and ``level``.
 
-The checksum finds accidents. Nothing finds malice: whoever makes a file can write any ledger into it. But no file,
+The checksum finds accidents, not malice: whoever makes a file can write any ledger into it. Who vouches for a file is
+said by a signature, which is another file (:mod:`diprime.model.signatures`). But no file,
 whatever it holds, makes the reader do anything but return a sound model or raise one `ModelFileError`.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,9 @@ from diprime.cli.model_facts import importances, summary
 from diprime.cli.options import DataPath, JsonOption, ModelPath, OutputPath
 from diprime.cli.planning import Boosted, Model
 from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note, stdout
+from diprime.cli.signature_options import PublicKeyOption, print_signature
 from diprime.model.explanation import Explanation
+from diprime.model.signatures import check_signature
 from diprime.model.tree_view import Tree, contribution_text, read_tree
 from diprime.output.report import render
 
@@ -66,21 +69,26 @@ def _explanation_as_dict(explanation: Explanation) -> dict[str, Any]:
         "diprime show model.diprime",
         "diprime show model.diprime --tree 1 --depth 5",
         "diprime show model.diprime --json",
+        "diprime show model.diprime --public-key reviewer.key.pub",
     )
 )
 def show(
     model_path: ModelPath,
     tree: Annotated[int, typer.Option(min=0, help="Which tree to draw, from 0.")] = 0,
     depth: Annotated[int, typer.Option(min=0, help="How many of its levels to draw.")] = 3,
+    public_key: PublicKeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what a model holds: its ledger, importances, and a tree as text."""
+    """Print what a model holds: its ledger, importances, and a tree as text; and whether it is signed."""
+    signature = check_signature(model_path, public_key)
     model = diprime.load(model_path)
     if as_json:
         trees = [_tree_as_dict(read_tree(model, i)) for i in range(model.forest_.n_trees)]
-        print_json({**summary(model), "domain": model.domain_.to_dict(), "trees": trees})
+        signed = None if signature is None else asdict(signature)
+        print_json({**summary(model), "signature": signed, "domain": model.domain_.to_dict(), "trees": trees})
         return
     drawing = _draw_tree(read_tree(model, tree, depth), model, tree)
+    print_signature(signature)
     print(escape_controls(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n"))
     table = Table("feature", "importance", title="Importances, from released numbers only")
     for name, importance in sorted(importances(model).items(), key=lambda pair: -pair[1]):
@@ -93,6 +101,7 @@ def show(
     epilog=examples(
         "diprime report model.diprime -o report.html",
         "diprime report model.diprime --score score.json -o report.html",
+        "diprime report model.diprime --public-key reviewer.key.pub -o report.html",
     )
 )
 def report(
@@ -101,14 +110,19 @@ def report(
     score_path: Annotated[
         Path | None, typer.Option("--score", metavar="FILE", help="A score of the model, from diprime score.")
     ] = None,
+    public_key: PublicKeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a report for people: one HTML page with the promise, the ledger, importances and the trees.
 
     Of a boosted model it draws the functions that add up, in place of the trees. With --score it shows how good the
-    model is on test rows, and what that cost.
+    model is on test rows, and what that cost. With --public-key it says whether the model's signature is valid.
     """
-    page = render(diprime.load(model_path), None if score_path is None else read_score(score_path))
+    signature = check_signature(model_path, public_key)
+    score = None if score_path is None else read_score(score_path)
+    page = render(diprime.load(model_path), score, signature=signature)
+    if signature is not None and signature.state == "wrong":
+        print_note(f"diprime: warning: {escape_controls(signature.text)}")
     with atomic_file(output) as file:
         file.write(page.encode())
     confirm_written(output, as_json, report=str(output))
