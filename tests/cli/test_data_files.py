@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.cli import data_files
+from diprime.cli import data_files, parquet_file
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 
@@ -78,7 +78,7 @@ def test_no_row_changes_how_another_one_is_read(tmp_path_factory, records):
 
 def test_batches_cover_the_file_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 3000)
-    monkeypatch.setattr(data_files, "PARQUET_ROWS", 1000)
+    monkeypatch.setattr(parquet_file, "MAX_ROWS", 1000)
     numbers = list(range(5432))
     path = csv(tmp_path, "unused,a\n" + "".join(f"x,{i}\n" for i in numbers))
     pl.read_csv(path).write_parquet(tmp_path / "data.parquet")

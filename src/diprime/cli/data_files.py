@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
+from diprime.cli.parquet_file import DamagedFileError, ParquetFile
 from diprime.cli.text_values import as_text, read_categories, read_dates, read_numbers
 from diprime.domain import Categorical, Date, Domain
 from diprime.domain.kinds import Feature
@@ -23,7 +24,6 @@ from diprime.scoring import PrivateScore
 
 BLOCK_BYTES = 1 << 23
 MAX_RECORD_BYTES = 1 << 26
-PARQUET_ROWS = 100_000
 MAX_LACKING_LISTED = 5
 MAX_COLUMNS_LISTED = 10
 
@@ -31,6 +31,7 @@ Advance = Callable[[float], None]
 """Is told the share of the work that has been done since the last call."""
 
 _PARQUET_MAGIC = b"PAR1"
+_DAMAGED_PARQUET = "it is incomplete or damaged, or says that it holds far more than a file of its size can"
 _NOT_UTF8 = "it is not UTF-8 text; save it as UTF-8"
 _COMPRESSED_MAGIC = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")  # gzip, zip and zstd
 
@@ -78,25 +79,23 @@ class DataFile:
             )
         self._header_bytes = len(header)
         self._header = header.removeprefix(codecs.BOM_UTF8).rstrip(b" \r\n") + b"\n"  # a tab may be a separator
-        with self._polars_errors_explained():
-            self.columns = (self._scan_csv(b"") if self.is_csv else self._scan_parquet()).collect_schema().names()
+        with self._errors_explained():
+            self._parquet = None if self.is_csv else ParquetFile(path)
+            self.columns = self.no_rows().columns
 
     def _scan_csv(self, block: bytes) -> pl.LazyFrame:
         """Scan a block of records as text; after the header, a block is a complete CSV file."""
         separator = max(",;\t", key=lambda candidate: self._header.count(candidate.encode()))
         return pl.scan_csv(io.BytesIO(self._header + block), infer_schema=False, separator=separator)
 
-    def _scan_parquet(self) -> pl.LazyFrame:
-        return pl.scan_parquet(self.path, glob=False)
-
     @contextmanager
-    def _polars_errors_explained(self) -> Iterator[None]:
-        """Replace an error of polars by one sentence that does not quote the data."""
+    def _errors_explained(self) -> Iterator[None]:
+        """Replace an error of a reader by one sentence that does not quote the data."""
         try:
             yield
+        except DamagedFileError:
+            raise InputError(f"{self.path} cannot be read as Parquet: {_DAMAGED_PARQUET}.") from None
         except pl.exceptions.PolarsError as error:
-            if not self.is_csv:
-                raise InputError(f"{self.path} cannot be read as Parquet: it is incomplete or damaged.") from None
             reasons = {
                 "utf-8": _NOT_UTF8,
                 "more fields": "a row has more fields than the header; put quotes around fields that hold separators",
@@ -120,16 +119,15 @@ class DataFile:
         """Yield batches of rows with the values of the file."""
         self.check_columns(columns)
         has_rows = False
-        with self._polars_errors_explained():
-            for frame, share in self._csv_frames() if self.is_csv else self._parquet_frames():
-                batch = frame.select(columns).collect()
+        with self._errors_explained():
+            for batch, share in (self._csv_batches if self._parquet is None else self._parquet.batches)(columns):
                 has_rows |= batch.height > 0
                 yield batch
                 advance(share)
         if not has_rows:
             raise InputError(f"{self.path} has no rows.")
 
-    def _csv_frames(self) -> Iterator[tuple[pl.LazyFrame, float]]:
+    def _csv_batches(self, columns: Sequence[str]) -> Iterator[tuple[pl.DataFrame, float]]:
         """Yield blocks of complete records, each with its share of the file; one block is in memory at a time."""
         size = self.path.stat().st_size
         with self.path.open("rb") as file:
@@ -140,21 +138,14 @@ class DataFile:
                 end = _end_of_records(rest)
                 if not end and len(rest) > MAX_RECORD_BYTES:
                     raise InputError(f"{self.path} cannot be read as CSV: a quote is not closed.")
-                yield self._scan_csv(rest[:end]), end / size
+                yield self._scan_csv(rest[:end]).select(columns).collect(), end / size
                 rest = rest[end:]
         if rest:
-            yield self._scan_csv(rest), len(rest) / size
-
-    def _parquet_frames(self) -> Iterator[tuple[pl.LazyFrame, float]]:
-        frame = self._scan_parquet()
-        n_rows = frame.select(pl.len()).collect().item()
-        for start in range(0, n_rows, PARQUET_ROWS):
-            yield frame.slice(start, PARQUET_ROWS), min(PARQUET_ROWS, n_rows - start) / n_rows
+            yield self._scan_csv(rest).select(columns).collect(), len(rest) / size
 
     def no_rows(self) -> pl.DataFrame:
         """Return the table without its rows: names and types of columns, which are all text in a CSV file."""
-        with self._polars_errors_explained():
-            return (self._scan_csv(b"") if self.is_csv else self._scan_parquet()).head(0).collect()
+        return self._scan_csv(b"").collect() if self._parquet is None else self._parquet.no_rows
 
     def decoded_batches(
         self, features: Mapping[str, Feature], advance: Advance, kept: Sequence[str] = ()
