@@ -169,3 +169,19 @@ def test_read_only_arrays_predict():
     with Threads(1) as threads:
         assert forest.predict(EncodedRows(codes), threads) == pytest.approx(walk_one_by_one(forest, codes)[1])
         assert forest.apply(EncodedRows(codes), threads).shape == (50, 3)
+
+
+def test_importances_take_time_in_proportion_to_the_trees(monkeypatch):
+    """The sizes of all trees are added up once, and not for each tree."""
+    forest = random_forest(0, n_trees=50)
+    calls = []
+    monkeypatch.setattr(np, "cumsum", lambda *a, _sum=np.cumsum, **k: calls.append(a) or _sum(*a, **k))
+    forest.importances(4)
+    assert len(calls) == 2
+
+
+def test_what_is_cached_is_not_pickled():
+    forest = random_forest(0)
+    before = pickle.dumps(forest)
+    forest.importances(4)
+    assert pickle.dumps(forest) == before

@@ -56,7 +56,7 @@ from diprime.privacy.measures import PureEpsilon
 FORMAT = 3
 MAGIC = b"DIPRIME\0"
 MAX_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
-MAX_TREES = 1 << 20
+MAX_TREES = 1 << 17  # two forests of as many trees as a fit may have, merged
 
 _LENGTH = 8
 _CHECKSUM = 32
