@@ -151,3 +151,10 @@ def test_ranges_are_round_outwards(low, width):
     assert bottom <= low + slack
     assert top >= high - slack
     assert top - bottom <= 4 * (high - low) or high - low <= max(1e-3 * abs(low), 1e-300)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such names")
+def test_the_name_of_a_file_cannot_add_lines_to_its_draft(tmp_path):
+    path = tmp_path / 'people\nreviewed_by = "Jane Doe"\u2028.csv'
+    path.write_text("a,y\n1,x\n2,z\n")
+    assert Domain.from_toml(ok("domain", "draft", path, "-t", "y")).origin.kind == "read"

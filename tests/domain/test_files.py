@@ -199,3 +199,12 @@ def test_a_target_is_numeric_or_categorical():
         Domain.from_toml(
             '[features.a]\nkind = "integer"\nlow = 0\nhigh = 1\n[target]\nkind = "integer"\nlow = 0\nhigh = 1'
         )
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\x9b", "\u202e", "\x7f", "\U000e0001"])
+def test_characters_that_end_lines_or_control_terminals_are_escaped(odd):
+    """Some editors and languages end a line at them, where TOML has text."""
+    domain = Domain({f"a{odd}b": Categorical([f"c{odd}d"])}, Categorical(["x", f"{odd}"]))
+    text = domain.to_toml()
+    assert odd not in text
+    assert Domain.from_toml(text) == domain

@@ -480,6 +480,13 @@ def set_in(header, path, value):
         (["ledger", "waivers"], [1], "waivers"),
         (["ledger", "charges", 0, "times"], 10**12, "impossible number of times"),
         (["ledger", "charges", 0, "times"], True, "times"),
+        (["ledger", "charges", 0, "times"], 0, "does not say what the leaves cost|do not follow"),
+        (["ledger", "epsilon"], "9" * 400, "too large or too small to compute with"),
+        (["ledger", "charges", 0, "epsilon"], "1/" + "9" * 400, "too large or too small to compute with"),
+        (["parameters", "epsilon"], "9" * 400, "its parameters cannot be read: epsilon must be a number from"),
+        (["parameters", "epsilon"], "7", "epsilon is not that of its ledger"),
+        (["parameters", "accounting"], "paper", "accounting is not that of its ledger"),
+        (["parameters", "max_records_per_group"], 2, "max_records_per_group is not that of its ledger"),
         (["ledger", "charges", 0, "callback"], "x", "unknown fields"),
         (["surprise"], 1, "unknown"),
     ],
@@ -524,6 +531,27 @@ def test_every_block_of_splits_is_checked():
     masks[-1, 0] = 1
     with pytest.raises(ValueError, match="threshold"):
         forest.check(domain)
+
+
+@pytest.mark.parametrize("cost", ["1/2", "inf"])
+def test_leaves_that_were_not_released_are_refused(cost):
+    """What nobody paid for has no noise of known size: the ledger adds up without it, but nothing can be shown."""
+    header = copy.deepcopy(HEADER_OF_FORMAT_1)
+    charge = header["ledger"]["charges"][0]
+    header["ledger"]["charges"] = [{**charge, "what": "splits"}, {**charge, "times": 0, "epsilon": cost}]
+    with pytest.raises(ModelFileError, match="does not say what the leaves cost"):
+        from_bytes(file_of_format_1(header, *BODY_OF_FORMAT_1))
+
+
+def test_headers_that_would_fill_the_memory_are_refused(monkeypatch):
+    domain = {**HEADER_OF_FORMAT_1["domain"], "surprise": [[]] * 1000}
+    data = file_of_format_1({**HEADER_OF_FORMAT_1, "domain": domain}, *BODY_OF_FORMAT_1)
+    for limit in ("MAX_HEADER_BYTES", "MAX_HEADER_VALUES"):
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(ModelFileError, match="header is too large"):
+            patch.setattr(files, limit, 1000)
+            from_bytes(data)
+    with pytest.raises(ModelFileError, match="unknown key 'surprise'"):
+        from_bytes(data)
 
 
 def nested(depth):

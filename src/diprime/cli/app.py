@@ -30,6 +30,7 @@ from diprime.cli.data_files import DataFile, InputError, RecordBatches, read_dom
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.cli.drafting import draft
 from diprime.cli.learning import PASSES, learn, open_domain
+from diprime.cli.number_options import read_number
 from diprime.cli.person_options import MaxRecordsOption, PersonOption, check_person
 from diprime.cli.planning import Boosted, Model, estimator, rehearse
 from diprime.cli.setting_options import TryOption, read_settings
@@ -95,7 +96,14 @@ OutputPath = Annotated[
     ),
 ]
 EpsilonOption = Annotated[
-    float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="The privacy budget; smaller is more private.")
+    float,
+    typer.Option(
+        "--epsilon",
+        "-e",
+        metavar="NUMBER",
+        parser=read_number,
+        help="The privacy budget; smaller is more private.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
@@ -151,7 +159,8 @@ def learn_domain(  # noqa: PLR0913 -- the options of a command are arguments
     epsilon: EpsilonOption,
     *,
     delta: Annotated[
-        float, typer.Option(metavar="NUMBER", help="Learn levels of text as well, with so much delta.")
+        float,
+        typer.Option(metavar="NUMBER", parser=read_number, help="Learn levels of text as well, with so much delta."),
     ] = 0.0,
     domain_path: Annotated[
         Path | None,
@@ -695,9 +704,15 @@ def _draw_tree(tree: Tree, model: Model, index: int) -> TextTree:
 @budget_app.command("new", epilog=_examples("diprime budget new study.budget --epsilon 3 --delta 1e-5"))
 def new_budget(
     path: BudgetPath,
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="The epsilon of the study.")],
+    epsilon: Annotated[
+        float,
+        typer.Option("--epsilon", "-e", metavar="NUMBER", parser=read_number, help="The epsilon of the study."),
+    ],
     delta: Annotated[
-        float, typer.Option(metavar="NUMBER", help="The delta of the study; at 0 there is nothing for boosting.")
+        float,
+        typer.Option(
+            metavar="NUMBER", parser=read_number, help="The delta of the study; at 0 there is nothing for boosting."
+        ),
     ] = 0.0,
     pure: PureOption = None,
     as_json: JsonOption = False,

@@ -170,7 +170,8 @@ def draft(file: DataFile, target: str, task: Task | None, advance: Advance) -> s
         raise InputError(f"{file.path} has no column that could be a feature: they hold names or keys.")
     left_out = [f"# Left out: {name!r}, {reason}.\n" for name, reason in reasons.items() if reason is not None]
     body = Domain(features, target_feature, target_name=target, origin=Origin("read")).to_toml()
-    return f"{_HEADER.format(name=file.path.name)}{''.join(left_out)}\n{_SIGNATURE}{body}"
+    name = repr(file.path.name)[1:-1]  # a line break would end the comment
+    return f"{_HEADER.format(name=name)}{''.join(left_out)}\n{_SIGNATURE}{body}"
 
 
 def _rounded_dates(dates: SeenDates) -> Date:

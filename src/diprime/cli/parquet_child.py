@@ -1,9 +1,9 @@
 """The child process that reads a Parquet file before :mod:`diprime.cli.parquet_file` does.
 
-It is run as a script, so that it imports polars and nothing of the library. Its arguments are the file and, as JSON, the
-import path of its parent and the limits. It reads the table without its rows and writes the number of rows in a line.
-Then it waits for a line of JSON, the columns and the number of rows of a slice, reads all rows, and writes the length of
-each slice.
+It is run as a script, so that it imports polars and nothing of the library. Its arguments are the file and, as JSON,
+the import path of its parent and the limits. It reads the table without its rows and writes the number of rows in a
+line. Then it waits for a line of JSON, the columns and the number of rows of a slice, reads all rows, and writes the
+length of each slice.
 
 Whatever goes wrong ends the process, and its parent then refuses the file: panics of polars, whose texts may tell about
 the rows, aborts, a table that is not as long as the file says, and an allocation beyond the limit.
@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+
 def limit_memory(n_bytes: int) -> None:
     """Let allocations beyond a limit fail, where the system can do that."""
     with suppress(ImportError, OSError, ValueError):  # Windows has no limits, and a lower one may be in force
-        import resource  # noqa: PLC0415
+        import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (n_bytes, n_bytes))
 
@@ -50,7 +51,7 @@ def short_slices(rows: Any, max_text_bytes: int) -> Iterator[int]:
 
 def text_bytes(rows: Any) -> int:
     """Return the length of all text, of which equal ones may be stored once."""
-    import polars as pl  # noqa: PLC0415 -- after the memory is limited
+    import polars as pl  # after the memory is limited
 
     texts = [column.cast(pl.String) for column in rows if column.dtype in (pl.String, pl.Categorical, pl.Enum)]
     return sum(text.str.len_bytes().sum() for text in texts)
@@ -63,7 +64,7 @@ def main(file: str, import_path: str, limits: str) -> None:
     limit_memory(limit["memory"])
     sys.path[:] = json.loads(import_path)
     os.environ["POLARS_MAX_THREADS"] = str(min(os.cpu_count() or 1, 8))  # each takes some of the memory
-    import polars as pl  # noqa: PLC0415
+    import polars as pl
 
     table = pl.scan_parquet(file, glob=False)
     n_rows = table.select(pl.len()).collect().item()

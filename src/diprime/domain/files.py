@@ -175,9 +175,15 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, dict):  # a ledger: for programs, so as text in one line
         value = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
-        # TOML has the escapes of JSON, but requires DEL to be escaped too.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # TOML has the escapes of JSON, but requires DEL to be escaped too. Some editors end a line at U+0085 or U+2028,
+        # and terminals obey other characters that do not print.
+        return "".join(c if c.isprintable() else _toml_escape(c) for c in json.dumps(value, ensure_ascii=False))
     return repr(value)
+
+
+def _toml_escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from diprime._util.threads import Threads
 from diprime.domain import Task
+from diprime.estimators.agreement import check_agreement
 from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator
 from diprime.estimators.parameters import MAX_RECORDS_PER_GROUP, N_JOBS, Parameter, record_parameters
 from diprime.model.additive import AdditiveForest
@@ -109,6 +110,12 @@ class PrivateTrees(PrivateEstimator):
     def _to_content(self) -> ModelContent:
         check_is_fitted(self)
         self._check_settings(self.domain_.n_features)  # they may have been changed since the fit
+        try:
+            check_agreement(self)
+        except ValueError as error:
+            raise ValueError(
+                f"Parameters have been changed since the fit: {error} Fit again, or set them back."
+            ) from None
         return ModelContent(
             record_parameters(self, self._parameters),
             self.domain_,

@@ -52,11 +52,16 @@ from diprime.model.trees import Trees
 from diprime.privacy.charges import Charge
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PureEpsilon
+from diprime.privacy.mechanisms.laplace import MIN_EPSILON
 
 FORMAT = 3
 MAGIC = b"DIPRIME\0"
 MAX_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
 MAX_TREES = 1 << 17  # two forests of as many trees as a fit may have, merged
+
+MAX_HEADER_BYTES = 1 << 24
+MAX_HEADER_VALUES = 1 << 19
+"""The largest header, and the most values in it: a value of two bytes in JSON takes up to hundreds in memory."""
 
 _LENGTH = 8
 _CHECKSUM = 32
@@ -180,7 +185,7 @@ def from_bytes(data: bytes) -> ModelContent:
     if body > stop:
         raise ModelFileError("is not a sound model: its header is longer than the file.")
     try:
-        header = parse_json(data[start:body])
+        header = parse_json(_of_moderate_size(data[start:body]))
         version = header.get("format") if isinstance(header, dict) else None
         if type(version) is not int or version < 1:
             raise ValueError("it does not say which format it has.")
@@ -194,6 +199,13 @@ def from_bytes(data: bytes) -> ModelContent:
         raise
     except (ValueError, TypeError, RecursionError, MemoryError) as error:
         raise ModelFileError(f"is not a sound model: {error}") from None
+
+
+def _of_moderate_size(header: bytes) -> bytes:
+    """Refuse a header that would take far more memory than the file; each value follows a comma or a bracket."""
+    if len(header) > MAX_HEADER_BYTES or sum(header.count(mark) for mark in (b",", b"[", b"{")) > MAX_HEADER_VALUES:
+        raise ValueError("its header is too large.")
+    return header
 
 
 def _read_format_3(header: dict[str, Any], body: memoryview) -> ModelContent:
@@ -255,8 +267,10 @@ def _read_ledger(content: Any, leaf_charge: str) -> Ledger:
 
 
 def _has_noise_of_known_size(leaves: Charge) -> bool:
+    if not (leaves.times and leaves.measure.cost):
+        return False
     # The noise of a forest's leaves is computed from their epsilon.
-    return leaves.measure.cost > 0 and (leaves.kind != LEAF_SUMS or isinstance(leaves.measure, PureEpsilon))
+    return leaves.kind != LEAF_SUMS or (isinstance(leaves.measure, PureEpsilon) and leaves.epsilon >= MIN_EPSILON)
 
 
 def _read_format_2(header: dict[str, Any], body: memoryview) -> ModelContent:
