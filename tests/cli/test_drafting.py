@@ -1,5 +1,6 @@
 """A draft of a domain covers the data, and says that it was read from them."""
 
+import os
 from datetime import date, datetime, time
 
 import polars as pl
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from diprime.cli.data_files import DataFile, InputError
 from diprime.cli.drafting import _round_outwards, draft
 from diprime.domain import Categorical, Date, Domain, Integer, Numeric, Origin
+from tests.cli.running import ok
 
 
 def drafted(path, target, task=None):

@@ -238,7 +238,7 @@ def read_domain(path: Path) -> Domain:
     try:
         return (Domain.from_json if path.suffix == ".json" else Domain.from_toml)(text)
     except ValueError as error:
-        raise InputError(f"{path} is not a domain: {error}") from None
+        raise InputError(f"{path} is not a domain: {str(error).rstrip('.')}.") from None
 
 
 def read_score(path: Path) -> PrivateScore:

@@ -79,9 +79,10 @@ def _file_name_hint(text: str) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON; raise a `ValueError` if it is invalid or an object repeats a key."""
+    """Parse JSON, in UTF-8 if it is bytes; raise a `ValueError` if it is invalid or an object repeats a key."""
     try:
-        return json.loads(text, object_pairs_hook=_reject_repeated_keys)
+        decoded = text if isinstance(text, str) else text.decode()  # json would guess among other encodings
+        return json.loads(decoded, object_pairs_hook=_reject_repeated_keys)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"This is not valid JSON: {error}") from None
 

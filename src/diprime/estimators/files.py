@@ -63,7 +63,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
         model._check_settings(content.domain.n_features)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ModelFileError(f"{path} is not a sound model: its parameters cannot be read: {error}") from None
+        reason = str(error).rstrip(".")
+        raise ModelFileError(f"{path} is not a sound model: its parameters cannot be read: {reason}.") from None
     model._set_fitted(content.domain, content.ledger, content.forest)
     try:
         check_agreement(model)

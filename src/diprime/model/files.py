@@ -198,7 +198,7 @@ def from_bytes(data: bytes) -> ModelContent:
     except ModelFileError:
         raise
     except (ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise ModelFileError(f"is not a sound model: {error}") from None
+        raise ModelFileError(f"is not a sound model: {str(error).rstrip('.')}.") from None
 
 
 def _of_moderate_size(header: bytes) -> bytes:
