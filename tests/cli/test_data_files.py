@@ -222,6 +222,12 @@ def test_domain_files_are_toml_or_json(tmp_path):
     assert read_domain(csv(tmp_path, "\ufeff" + DOMAIN.to_toml(), "d.toml")) == DOMAIN
 
 
+@pytest.mark.parametrize("content", [b"#" * 2**24 + b"\n", b"a=[" + b"0," * 2**19 + b"0]"])
+def test_domain_files_that_would_fill_the_memory_are_refused(tmp_path, content):
+    with pytest.raises(InputError, match="is larger than any domain"):
+        read_domain(csv(tmp_path, content, "d.toml"))
+
+
 def test_the_target_is_named_or_the_only_other_column(tmp_path):
     file = DataFile(csv(tmp_path, "a,b,c\n1,2,3\n"))
     features = {"a": Numeric(0, 1), "b": Numeric(0, 1)}

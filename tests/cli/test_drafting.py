@@ -160,3 +160,9 @@ def test_the_name_of_a_file_cannot_add_lines_to_its_draft(tmp_path):
     path = tmp_path / 'people\nreviewed_by = "Jane Doe"\u2028.csv'
     path.write_text("a,y\n1,x\n2,z\n")
     assert Domain.from_toml(ok("domain", "draft", path, "-t", "y")).origin.kind == "read"
+
+
+def test_whole_numbers_are_classes_however_they_are_written(tmp_path):
+    (tmp_path / "data.csv").write_text("a,y\n1,000.000\n2,1e1\n3,9007199254740993\n4,10\n")
+    domain = Domain.from_toml(ok("domain", "draft", tmp_path / "data.csv", "-t", "y"))
+    assert domain.target.levels == (0, 10, 9007199254740993)

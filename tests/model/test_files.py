@@ -20,6 +20,7 @@ from sklearn.base import clone
 import diprime
 from diprime import Categorical, Charge, DiPriMeClassifier, Domain, Ledger, ModelFileError, Numeric, load, merge
 from diprime.domain import Origin
+from diprime.domain import files as domain_files
 from diprime.estimators.parameters import FOREST, recorded
 from diprime.model import files
 from diprime.model.files import MAX_BYTES, from_bytes, to_bytes
@@ -546,13 +547,21 @@ def test_leaves_that_were_not_released_are_refused(cost):
 def test_headers_that_would_fill_the_memory_are_refused():
     domain = {**HEADER_OF_FORMAT_1["domain"], "surprise": [[]] * 1000}
     data = file_of_format_1({**HEADER_OF_FORMAT_1, "domain": domain}, *BODY_OF_FORMAT_1)
-    for limit in ("MAX_HEADER_BYTES", "MAX_HEADER_VALUES"):
+    for limit in ("MAX_BYTES", "MAX_VALUES"):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(files, limit, 1000)
+            patch.setattr(domain_files, limit, 1000)
             with pytest.raises(ModelFileError, match="header is too large"):
                 from_bytes(data)
     with pytest.raises(ModelFileError, match="unknown key 'surprise'"):
         from_bytes(data)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32-be"])
+def test_a_header_is_utf_8(encoding):
+    header = json.dumps(HEADER_OF_FORMAT_1).encode(encoding)
+    body = file_of_format_1({}, *BODY_OF_FORMAT_1)[len(files.MAGIC) + 8 + len(b"{}") : -32]
+    with pytest.raises(ModelFileError, match="not valid JSON"):
+        from_bytes(sealed(files.MAGIC + len(header).to_bytes(8, "little") + header + body))
 
 
 def nested(depth):

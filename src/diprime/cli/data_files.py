@@ -18,6 +18,7 @@ import polars as pl
 from diprime.cli.parquet_file import DamagedFileError, ParquetFile
 from diprime.cli.text_values import as_text, read_categories, read_dates, read_numbers
 from diprime.domain import Categorical, Date, Domain
+from diprime.domain.files import MAX_BYTES, is_oversized
 from diprime.domain.kinds import Feature
 from diprime.model.feature_words import shortened
 from diprime.scoring import PrivateScore
@@ -231,8 +232,12 @@ def _end_of_records(data: bytes) -> int:
 
 def read_domain(path: Path) -> Domain:
     """Return the domain that a TOML or JSON file describes."""
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if is_oversized(data):
+        raise InputError(f"{path} is larger than any domain; give a TOML or JSON file that describes one.")
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
+        text = data.decode("utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; a domain is a TOML or JSON file.") from None
     try:

@@ -21,6 +21,10 @@ else:  # pragma: no cover
 ORIGIN_KEYS = ("origin", "reviewed_by", "ledger")
 """The keys of a file that say where the domain comes from."""
 
+MAX_BYTES = 1 << 24
+MAX_VALUES = 1 << 19
+"""The largest text that is read, and the most values in it: two bytes of text may be a value of hundreds in memory."""
+
 _MAX_LINE_LENGTH = 100  # of a list in TOML
 _KINDS: Mapping[str, type[Feature]] = {
     "numeric": Numeric, "integer": Integer, "date": Date, "categorical": Categorical
@@ -85,6 +89,11 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(decoded, object_pairs_hook=_reject_repeated_keys)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"This is not valid JSON: {error}") from None
+
+
+def is_oversized(text: bytes) -> bool:
+    """Return whether TOML or JSON might take far more memory than its size; a value follows one of four characters."""
+    return len(text) > MAX_BYTES or sum(text.count(mark) for mark in (b",", b"[", b"{", b"=")) > MAX_VALUES
 
 
 def write_dict(facts: Facts) -> dict[str, Any]:

@@ -42,7 +42,7 @@ import numpy.typing as npt
 from diprime._util.atomic_file import atomic_file
 from diprime._util.version import __version__
 from diprime.domain import Domain, Origin
-from diprime.domain.files import parse_json
+from diprime.domain.files import is_oversized, parse_json
 from diprime.kernels.constants import MASK_BYTES, N_CODES
 from diprime.model.additive import MAX_EXPONENT, AdditiveForest
 from diprime.model.forest import Forest
@@ -58,10 +58,6 @@ FORMAT = 3
 MAGIC = b"DIPRIME\0"
 MAX_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
 MAX_TREES = 1 << 17  # two forests of as many trees as a fit may have, merged
-
-MAX_HEADER_BYTES = 1 << 24
-MAX_HEADER_VALUES = 1 << 19
-"""The largest header, and the most values in it: a value of two bytes in JSON takes up to hundreds in memory."""
 
 _LENGTH = 8
 _CHECKSUM = 32
@@ -185,7 +181,10 @@ def from_bytes(data: bytes) -> ModelContent:
     if body > stop:
         raise ModelFileError("is not a sound model: its header is longer than the file.")
     try:
-        header = parse_json(_of_moderate_size(data[start:body]))
+        text = data[start:body]
+        if is_oversized(text):
+            raise ValueError("its header is too large.")
+        header = parse_json(text)
         version = header.get("format") if isinstance(header, dict) else None
         if type(version) is not int or version < 1:
             raise ValueError("it does not say which format it has.")
@@ -199,13 +198,6 @@ def from_bytes(data: bytes) -> ModelContent:
         raise
     except (ValueError, TypeError, RecursionError, MemoryError) as error:
         raise ModelFileError(f"is not a sound model: {str(error).rstrip('.')}.") from None
-
-
-def _of_moderate_size(header: bytes) -> bytes:
-    """Refuse a header that would take far more memory than the file; each value follows a comma or a bracket."""
-    if len(header) > MAX_HEADER_BYTES or sum(header.count(mark) for mark in (b",", b"[", b"{")) > MAX_HEADER_VALUES:
-        raise ValueError("its header is too large.")
-    return header
 
 
 def _read_format_3(header: dict[str, Any], body: memoryview) -> ModelContent:
