@@ -15,6 +15,9 @@ from pathlib import Path
 MEMORY_BYTES = 4 << 30
 MAX_LENGTH = 40_000
 TIMEOUT_SECONDS = 120
+SEED_SHARE = (
+    0.4  # of the changes, of sound files: what has been found is refused, for the most part, and so is its like
+)
 
 
 def main(kind: str, folder: Path, inputs: int, seconds: int) -> None:
@@ -41,13 +44,19 @@ def main(kind: str, folder: Path, inputs: int, seconds: int) -> None:
 
     def mutate(data: bytes, max_size: int, seed: int) -> bytes:
         rng = random.Random(seed)
-        return bytes(MUTATORS[kind](bytes(data), max_size, rng, lambda part, limit: atheris.Mutate(part, limit)))[
-            :max_size
-        ]
+        if rng.random() < SEED_SHARE:
+            data = rng.choice(seeds)
+        return MUTATORS[kind](bytes(data), max_size, rng, atheris.Mutate)[:max_size]
 
     options = {"runs": inputs, "max_total_time": seconds, "max_len": MAX_LENGTH, "timeout": TIMEOUT_SECONDS}
     flags = [f"-{name}={value}" for name, value in options.items() if value]
-    flags += ["-rss_limit_mb=0", f"-artifact_prefix={folder}/", "-print_final_stats=0", "-verbosity=0"]
+    flags += [
+        "-mutate_depth=1",
+        "-rss_limit_mb=0",
+        f"-artifact_prefix={folder}/",
+        "-print_final_stats=0",
+        "-verbosity=0",
+    ]
     atheris.Setup([sys.argv[0], *flags, str(corpus)], watch.run, custom_mutator=mutate)
     try:
         atheris.Fuzz()
