@@ -19,6 +19,8 @@ quantum, and the body goes on with the arrays ``offset`` and ``code_weights`` (f
 Version 2 is the same without ``model``, and all of them are forests. Version 1 is like version 2, except that the
 charges of its ledger have one text, ``what``, for ``kind`` and ``level``.
 
+A header has at most `diprime.domain.files.MAX_BYTES` and `MAX_VALUES`, and a model `MAX_TREES`.
+
 The checksum finds accidents. Nothing finds malice: whoever makes a file can write any ledger into it. But no file,
 whatever it holds, makes the reader do anything but return a sound model or raise one `ModelFileError`.
 """
