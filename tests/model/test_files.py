@@ -463,6 +463,7 @@ def set_in(header, path, value):
         (["depths"], [1.0, 1], "depths of its trees"),
         (["depths"], [20] * 10**5, "not as long"),
         (["depths"], [1], "not as long"),
+        (["depths"], [1] * (2**17 + 1), "impossibly many"),
         (["domain", "features", "age", "low"], 300, "its domain cannot be read.*not below"),
         (["domain", "target", "levels"], ["yes", "no", "perhaps"], "not as long"),
         (["domain", "target", "name"], 3, "target.name"),
