@@ -25,6 +25,11 @@ from diprime.scoring import PrivateScore
 
 BLOCK_BYTES = 1 << 23
 MAX_RECORD_BYTES = 1 << 26
+MAX_COLUMNS = 100_000
+"""The largest number of columns of a CSV file: each takes more than a kilobyte in memory, and one byte in the file."""
+MAX_CELLS = 1 << 24
+"""The largest number of values of a batch of a CSV file: rows may have fewer bytes than there are columns."""
+MAX_CELLS_PER_BYTE = 100
 MAX_LACKING_LISTED = 5
 MAX_COLUMNS_LISTED = 10
 
@@ -87,6 +92,8 @@ class DataFile:
     def _scan_csv(self, block: bytes) -> pl.LazyFrame:
         """Scan a block of records as text; after the header, a block is a complete CSV file."""
         separator = max(",;\t", key=lambda candidate: self._header.count(candidate.encode()))
+        if self._header.count(separator.encode()) >= MAX_COLUMNS:
+            raise InputError(f"{self.path} cannot be read as CSV: it has more than {MAX_COLUMNS:,} columns.")
         return pl.scan_csv(io.BytesIO(self._header + block), infer_schema=False, separator=separator)
 
     @contextmanager
@@ -139,10 +146,23 @@ class DataFile:
                 end = _end_of_records(rest)
                 if not end and len(rest) > MAX_RECORD_BYTES:
                     raise InputError(f"{self.path} cannot be read as CSV: a quote is not closed.")
-                yield self._scan_csv(rest[:end]).select(columns).collect(), end / size
+                for block in self._small_blocks(rest[:end], len(columns)):
+                    yield self._scan_csv(block).select(columns).collect(), len(block) / size
                 rest = rest[end:]
-        if rest:
-            yield self._scan_csv(rest).select(columns).collect(), len(rest) / size
+        for block in self._small_blocks(rest, len(columns)) if rest else ():
+            yield self._scan_csv(block).select(columns).collect(), len(block) / size
+
+    def _small_blocks(self, block: bytes, n_columns: int) -> Iterator[bytes]:
+        """Cut a block of records into blocks of `MAX_CELLS` values; refuse one that has far more values than bytes."""
+        n_cells = block.count(b"\n") * n_columns
+        end = _end_of_records(block[: len(block) // 2])
+        if n_cells <= MAX_CELLS or not end:
+            yield block
+            return
+        if n_cells > MAX_CELLS_PER_BYTE * len(block):
+            raise InputError(f"{self.path} cannot be read as CSV: its rows have far fewer fields than the header.")
+        yield from self._small_blocks(block[:end], n_columns)
+        yield from self._small_blocks(block[end:], n_columns)
 
     def no_rows(self) -> pl.DataFrame:
         """Return the table without its rows: names and types of columns, which are all text in a CSV file."""
@@ -248,8 +268,12 @@ def read_domain(path: Path) -> Domain:
 
 def read_score(path: Path) -> PrivateScore:
     """Return the score that a JSON file describes."""
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if is_oversized(data):
+        raise InputError(f"{path} is larger than any score; write one with diprime score -o.")
     try:
-        return PrivateScore.from_json(path.read_text(encoding="utf-8"))
+        return PrivateScore.from_json(data.decode())
     except ValueError as error:  # also of what is not UTF-8
         reason = "it is not text" if isinstance(error, UnicodeDecodeError) else str(error).rstrip(".")
         raise InputError(f"{path} is not a score: {reason}; write it with diprime score -o.") from None

@@ -83,10 +83,16 @@ def _file_name_hint(text: str) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON, in UTF-8 if it is bytes; raise a `ValueError` if it is invalid or an object repeats a key."""
+    """Parse JSON, in UTF-8 if it is bytes; raise a `ValueError` if it is invalid or an object repeats a key.
+
+    Half of a surrogate pair, which JSON can escape and no file can hold, is invalid as well.
+    """
     try:
         decoded = text if isinstance(text, str) else text.decode()  # json would guess among other encodings
-        return json.loads(decoded, object_pairs_hook=_reject_repeated_keys)
+        content = json.loads(decoded, object_pairs_hook=_reject_repeated_keys)
+        if not decoded.isascii() or "\\u" in decoded:
+            json.dumps(content, ensure_ascii=False).encode()
+        return content
     except (ValueError, RecursionError) as error:
         raise ValueError(f"This is not valid JSON: {error}") from None
 
