@@ -214,7 +214,7 @@ def test_characters_that_end_lines_or_control_terminals_are_escaped(odd):
 def test_half_a_character_is_refused_when_it_is_read(half):
     """It could not be written again, which would be noticed after a fit has spent its budget."""
     text = Domain({"a": Categorical(["x", "HALF"])}, Numeric(0, 1)).to_json().replace("HALF", half)
-    with pytest.raises(ValueError, match="not valid JSON: .*surrogates not allowed"):
+    with pytest.raises(ValueError, match=r"not valid JSON: .*surrogates not allowed"):
         Domain.from_json(text)
     whole = Domain({"a": Categorical(["\U0001f600"])}, Numeric(0, 1))
     assert Domain.from_json(json.dumps(whole.to_dict(), ensure_ascii=True)) == whole
