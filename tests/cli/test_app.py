@@ -13,7 +13,7 @@ import pytest
 import diprime
 import diprime.cli.commands.fit
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Ledger, PrivateScore, load
-from diprime.cli import data_files
+from diprime.cli import data_files, parquet_file
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.privacy.gaussian_dp import gaussian_budget
 from tests.cli.running import ok, refused, run
@@ -282,7 +282,7 @@ def test_score_prints_intervals_and_their_cost_and_writes_a_file_for_the_report(
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_score_of_a_file_is_a_score_of_its_rows(folder, kind, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 30_000)
-    monkeypatch.setattr(data_files, "PARQUET_ROWS", 700)
+    monkeypatch.setattr(parquet_file, "MAX_ROWS", 700)
     seeded = partial(diprime.private_score_batches, random_state=0)
     monkeypatch.setattr(diprime, "private_score_batches", seeded)
     result = run("score", folder / "model.diprime", folder / f"people.{kind}", "--json")

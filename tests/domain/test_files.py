@@ -199,3 +199,22 @@ def test_a_target_is_numeric_or_categorical():
         Domain.from_toml(
             '[features.a]\nkind = "integer"\nlow = 0\nhigh = 1\n[target]\nkind = "integer"\nlow = 0\nhigh = 1'
         )
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\x9b", "\u202e", "\x7f", "\U000e0001"])
+def test_characters_that_end_lines_or_control_terminals_are_escaped(odd):
+    """Some editors and languages end a line at them, where TOML has text."""
+    domain = Domain({f"a{odd}b": Categorical([f"c{odd}d"])}, Categorical(["x", f"{odd}"]))
+    text = domain.to_toml()
+    assert odd not in text
+    assert Domain.from_toml(text) == domain
+
+
+@pytest.mark.parametrize("half", ["\\ud800", "\ud800"])
+def test_half_a_character_is_refused_when_it_is_read(half):
+    """It could not be written again, which would be noticed after a fit has spent its budget."""
+    text = Domain({"a": Categorical(["x", "HALF"])}, Numeric(0, 1)).to_json().replace("HALF", half)
+    with pytest.raises(ValueError, match=r"not valid JSON: .*surrogates not allowed"):
+        Domain.from_json(text)
+    whole = Domain({"a": Categorical(["\U0001f600"])}, Numeric(0, 1))
+    assert Domain.from_json(json.dumps(whole.to_dict(), ensure_ascii=True)) == whole

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from diprime.cli.data_files import InputError
+from diprime.cli.number_options import read_number
 
 
 def refuse_dash(output: Path) -> Path:
@@ -25,7 +26,14 @@ OutputPath = Annotated[
     typer.Option("--output", "-o", metavar="FILE", callback=refuse_dash, help="Where to write; replaced if it exists."),
 ]
 EpsilonOption = Annotated[
-    float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="The privacy budget; smaller is more private.")
+    float,
+    typer.Option(
+        "--epsilon",
+        "-e",
+        metavar="NUMBER",
+        parser=read_number,
+        help="The privacy budget; smaller is more private.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 

@@ -39,7 +39,7 @@ class CommandGroup(TyperGroup):
         except BrokenPipeError:
             sys.stderr.close()  # the reader of the output has gone, so there is nobody to inform
             sys.exit(1)
-        except INPUT_ERRORS as error:
+        except (*INPUT_ERRORS, pl.exceptions.PanicException) as error:
             _fail(_error_message(error), 1)
         if code == INTERRUPTED:
             _fail("Interrupted: nothing was written.", INTERRUPTED)
@@ -112,6 +112,8 @@ def _usage_message(error: typer.TyperException) -> str:
 def _error_message(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "There is not enough memory."
+    if isinstance(error, pl.exceptions.PanicException):  # its text is for programmers, and may tell about the rows
+        return "The data cannot be processed: polars has failed; convert unusual columns to numbers or text."
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     return str(error)

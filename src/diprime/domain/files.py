@@ -21,6 +21,10 @@ else:  # pragma: no cover
 ORIGIN_KEYS = ("origin", "reviewed_by", "ledger")
 """The keys of a file that say where the domain comes from."""
 
+MAX_BYTES = 1 << 24
+MAX_VALUES = 1 << 19
+"""The largest text that is read, and the most values in it: two bytes of text may be a value of hundreds in memory."""
+
 _MAX_LINE_LENGTH = 100  # of a list in TOML
 _KINDS: Mapping[str, type[Feature]] = {
     "numeric": Numeric, "integer": Integer, "date": Date, "categorical": Categorical
@@ -79,11 +83,23 @@ def _file_name_hint(text: str) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON; raise a `ValueError` if it is invalid or an object repeats a key."""
+    """Parse JSON, in UTF-8 if it is bytes; raise a `ValueError` if it is invalid or an object repeats a key.
+
+    Half of a surrogate pair, which JSON can escape and no file can hold, is invalid as well.
+    """
     try:
-        return json.loads(text, object_pairs_hook=_reject_repeated_keys)
+        decoded = text if isinstance(text, str) else text.decode()  # json would guess among other encodings
+        content = json.loads(decoded, object_pairs_hook=_reject_repeated_keys)
+        if not decoded.isascii() or "\\u" in decoded:
+            json.dumps(content, ensure_ascii=False).encode()
+        return content
     except (ValueError, RecursionError) as error:
         raise ValueError(f"This is not valid JSON: {error}") from None
+
+
+def is_oversized(text: bytes) -> bool:
+    """Return whether TOML or JSON might take far more memory than its size; a value follows one of four characters."""
+    return len(text) > MAX_BYTES or sum(text.count(mark) for mark in (b",", b"[", b"{", b"=")) > MAX_VALUES
 
 
 def write_dict(facts: Facts) -> dict[str, Any]:
@@ -175,9 +191,15 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, dict):  # a ledger: for programs, so as text in one line
         value = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
-        # TOML has the escapes of JSON, but requires DEL to be escaped too.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # TOML has the escapes of JSON, but requires DEL to be escaped too. Some editors end a line at U+0085 or U+2028,
+        # and terminals obey other characters that do not print.
+        return "".join(c if c.isprintable() else _toml_escape(c) for c in json.dumps(value, ensure_ascii=False))
     return repr(value)
+
+
+def _toml_escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -349,6 +349,6 @@ def read_parameters(record: Mapping[str, Any], parameters: Sequence[Parameter[An
 
 def _number_from_text(text: str, name: str, exact: Callable[[object], Epsilon]) -> Epsilon:
     """Return the number that a text stands for: as a float if that is exact."""
-    number = epsilon_from_text(text, name)
+    number = exact(epsilon_from_text(text, name))
     as_float = float(number)
     return as_float if exact(as_float) == number else number

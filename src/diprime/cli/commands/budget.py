@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from diprime.cli.budget_options import BudgetPath, PureOption, left_in_words
+from diprime.cli.number_options import read_number
 from diprime.cli.options import JsonOption, check_folder
 from diprime.cli.shell import escape_controls, examples, print_json, print_note, stdout
 from diprime.privacy.budget import Budget
@@ -20,9 +21,15 @@ commands = typer.Typer(no_args_is_help=True, help="Keep one budget for all that 
 @commands.command("new", epilog=examples("diprime budget new study.budget --epsilon 3 --delta 1e-5"))
 def new_budget(
     path: BudgetPath,
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="The epsilon of the study.")],
+    epsilon: Annotated[
+        float,
+        typer.Option("--epsilon", "-e", metavar="NUMBER", parser=read_number, help="The epsilon of the study."),
+    ],
     delta: Annotated[
-        float, typer.Option(metavar="NUMBER", help="The delta of the study; at 0 there is nothing for boosting.")
+        float,
+        typer.Option(
+            metavar="NUMBER", parser=read_number, help="The delta of the study; at 0 there is nothing for boosting."
+        ),
     ] = 0.0,
     pure: PureOption = None,
     as_json: JsonOption = False,

@@ -15,6 +15,7 @@ from diprime.cli.checking import ColumnCheck, PersonCheck, check
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.cli.drafting import draft
 from diprime.cli.learning import learn, open_domain
+from diprime.cli.number_options import read_number
 from diprime.cli.options import DataPath, DomainPath, EpsilonOption, JsonOption
 from diprime.cli.person_options import PersonOption, check_person
 from diprime.cli.shell import escape_controls, examples, print_json, print_note, progress, stdout
@@ -57,7 +58,8 @@ def learn_domain(  # noqa: PLR0913 -- the options of a command are arguments
     epsilon: EpsilonOption,
     *,
     delta: Annotated[
-        float, typer.Option(metavar="NUMBER", help="Learn levels of text as well, with so much delta.")
+        float,
+        typer.Option(metavar="NUMBER", parser=read_number, help="Learn levels of text as well, with so much delta."),
     ] = 0.0,
     domain_path: Annotated[
         Path | None,
