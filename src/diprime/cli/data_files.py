@@ -248,11 +248,7 @@ def _end_of_records(data: bytes) -> int:
 def read_domain(path: Path) -> Domain:
     """Return the domain that a TOML or JSON file describes."""
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text; a domain is a TOML or JSON file.") from None
-    try:
-        return (Domain.from_json if path.suffix == ".json" else Domain.from_toml)(text)
+        return (Domain.from_json if path.suffix == ".json" else Domain.from_toml)(path)
     except ValueError as error:
         raise InputError(f"{path} is not a domain: {error}") from None
 

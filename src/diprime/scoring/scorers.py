@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from diprime.domain.batches import CheckedBatches
 from diprime.domain.features import Numeric, bounds
 from diprime.estimators.parameters import EPSILON, RANDOM_STATE
 from diprime.estimators.trees import PrivateTrees
@@ -150,7 +151,7 @@ def _private_score(
 
 def _with_persons(batches: Iterable[tuple[Any, ...]]) -> tuple[Iterable[tuple[Any, ...]], bool]:
     """Return the batches, and whether the first has persons; without any batch, records are taken for persons."""
-    iterator = iter(batches)
+    iterator = iter(CheckedBatches(batches))
     first = list(islice(iterator, 1))
     return chain(first, iterator), bool(first) and len(first[0]) > len(("X", "y"))
 
