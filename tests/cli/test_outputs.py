@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import get_type_hints
 
 import pytest
-import typer
 
 from diprime.cli.app import app
-from diprime.cli.outputs import OUTPUT_OPTION, CheckedCommand, refuse_inputs
+from diprime.cli.outputs import OUTPUT, Commands, refuse_inputs
 from tests.cli.running import ENVIRONMENT, ok, refused
 
 # Where the inputs of each command stand; the last argument is the output.
@@ -27,26 +26,28 @@ NAMES = ("data", "domain", "budget", "model", "other_model", "score")
 CASES = [(command, name) for command, words in COMMANDS.items() for name in NAMES if f"{{{name}}}" in words]
 
 
-def leaves(command, path=()):
-    """Yield the commands below a group, with their names."""
-    for name, child in getattr(command, "commands", {}).items():
-        yield from leaves(child, (*path, name))
-    if not hasattr(command, "commands"):
-        yield " ".join(path), command
+def functions():
+    """Return the functions of all commands, by name."""
+    groups = {"": app, **{info.name or str(i): info.typer_instance for i, info in enumerate(app.registered_groups)}}
+    found = {}
+    for group, commands in groups.items():
+        for info in commands.registered_commands:
+            name = info.name or inspect.unwrap(info.callback).__name__
+            found[f"{group} {name}" if group in ("domain", "budget") else name] = info.callback
+    return found
 
 
 def test_every_command_is_checked():
-    commands = dict(leaves(typer.main.get_command(app)))
-    assert {"domain draft", "domain learn", "budget new", "explain"} < set(commands)
-    assert all(isinstance(command, CheckedCommand) for command in commands.values())
-    with_output = {name for name, c in commands.items() if any(OUTPUT_OPTION in p.opts for p in c.params)}
+    assert app.registered_commands == []
+    assert all(isinstance(info.typer_instance, Commands) for info in app.registered_groups)
+    assert {"domain draft", "domain learn", "budget new", "explain", *COMMANDS} < set(functions())
+    with_output = {name for name, function in functions().items() if OUTPUT in get_type_hints(function)}
     assert with_output == set(COMMANDS)
 
 
 def test_every_input_has_a_case():
-    commands = dict(leaves(typer.main.get_command(app)))
     for name, words in COMMANDS.items():
-        hints = get_type_hints(inspect.unwrap(commands[name].callback))
+        hints = get_type_hints(functions()[name])
         n_inputs = sum(2 if hint == list[Path] else hint in (Path, Path | None) for hint in hints.values()) - 1
         assert n_inputs == words.count("{"), name
 

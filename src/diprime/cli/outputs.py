@@ -1,7 +1,8 @@
 """Commands that never write over their own inputs.
 
-All commands are registered through `Commands`, so that all of them are checked, before they read anything. An option
-``--output`` names an output; every other path is taken to be an input, so that a new option is safe from the start.
+All commands are registered through `Commands`, so that all of them are checked, before they read anything. The
+argument ``output`` of a command is its output; every other path is taken to be an input, so that a new option is safe
+from the start.
 """
 
 from __future__ import annotations
@@ -10,37 +11,38 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
 from diprime.cli.data_files import InputError
 
-OUTPUT_OPTION = "--output"
-
-
-class CheckedCommand(TyperCommand):
-    """A command that is refused if an output of it is one of its inputs."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Check the paths, and run the command."""
-        outputs = {parameter.name for parameter in self.params if OUTPUT_OPTION in parameter.opts}
-        inputs = [path for name, value in ctx.params.items() if name not in outputs for path in _paths(value)]
-        for name in outputs:
-            for output in _paths(ctx.params[name]):
-                refuse_inputs(output, inputs)
-        _refuse_inputs_as_standard_output(inputs)
-        return super().invoke(ctx)
+OUTPUT = "output"
 
 
 class Commands(typer.Typer):
-    """Commands of the command line, each of them a `CheckedCommand`."""
+    """Commands of the command line, each of which is refused if its output is one of its inputs."""
 
     def command(self, *arguments: Any, **options: Any) -> Callable[[Any], Any]:
         """Return a decorator that registers a function as a command."""
-        return super().command(*arguments, cls=CheckedCommand, **options)
+        register = super().command(*arguments, **options)
+        return lambda function: register(_checked(function))
+
+
+def _checked(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that checks its paths first."""
+
+    @wraps(function)
+    def run(**values: Any) -> None:
+        inputs = [path for name, value in values.items() if name != OUTPUT for path in _paths(value)]
+        for output in _paths(values.get(OUTPUT)):
+            refuse_inputs(output, inputs)
+        _refuse_inputs_as_standard_output(inputs)
+        function(**values)
+
+    return run
 
 
 def refuse_inputs(output: Path, inputs: list[Path]) -> None:
