@@ -91,8 +91,11 @@ def examples(*commands: str) -> str:
 def progress(what: str) -> Iterator[Callable[[float], None]]:
     """Show a progress bar if standard error is a terminal; yield a function that advances it by a share of the work."""
     console = stderr()
+    if not console.is_terminal:
+        yield lambda done: None
+        return
     columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=1.0)
         yield lambda done: bar.advance(task, done)
 
@@ -104,7 +107,8 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def _usage_message(error: Any) -> str:
-    message, context = str(error.format_message()), getattr(error, "ctx", None)
+    message = str(error.format_message()).replace(" (env var: 'None')", "")  # of typer before 0.26: no option has one
+    context = getattr(error, "ctx", None)
     if not message or context is None:  # without arguments, typer has printed the help
         return message
     return f"{message.rstrip('.')}; see {context.command_path} --help."
