@@ -1,8 +1,10 @@
 """The commands, as users and scripts see them."""
 
+import csv
 import json
 import os
 import re
+from datetime import date
 from fractions import Fraction
 from functools import partial
 
@@ -103,6 +105,47 @@ def test_predictions_are_those_of_the_model(folder, tmp_path, name, kind, output
         assert table.columns[3:] == ["probability above 50k", "probability up to 50k"]
         assert np.array_equal(table.select(table.columns[3:]).to_numpy(), model.predict_proba(rows))
     assert os.listdir(tmp_path) == [output]
+
+
+KEPT = "id,age,hours,education,sector,savings,when\n007,39,40.50,phd,private,1e3,2020-01-01\n" + (
+    '" 8", 039,NA,"a ""b"", c",,+5.0,\n9,10,-0,none,"",  ,31/12/2020\n'
+)
+
+
+def test_kept_columns_of_a_csv_are_copied_as_they_were(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 60)
+    (tmp_path / "d.csv").write_text(KEPT)
+    keep = [word for name in KEPT.split("\n")[0].split(",") for word in ("--keep", name)]
+    ok("predict", folder / "model.diprime", tmp_path / "d.csv", "-o", tmp_path / "out.csv", *keep)
+    before = csv_fields(tmp_path / "d.csv")
+    assert [row[:7] for row in csv_fields(tmp_path / "out.csv")] == before
+    ok("predict", folder / "model.diprime", tmp_path / "d.csv", "-o", tmp_path / "out.parquet", *keep)
+    table = pl.read_parquet(tmp_path / "out.parquet")
+    assert set(table.dtypes[:7]) == {pl.String}
+    assert table["age"].to_list() == ["39", " 039", "10"]
+
+
+def csv_fields(path):
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_kept_columns_of_a_parquet_file_keep_their_types(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(data_files, "PARQUET_ROWS", 2)
+    people = synthetic_people(5, 1).with_columns(
+        pl.col("age").cast(pl.Int8),
+        pl.col("hours").cast(pl.Decimal(6, 2)),
+        pl.col("savings").cast(pl.String),
+        pl.col("education").cast(pl.Categorical),
+        pl.Series("born", [date(1990, 1, day) for day in range(1, 6)]),
+        pl.Series("tags", [["a"], [], None, ["b", "c"], ["d"]]),
+    )
+    people.write_parquet(tmp_path / "d.parquet")
+    keep = [word for name in people.columns for word in ("--keep", name)]
+    ok("predict", folder / "model.diprime", tmp_path / "d.parquet", "-o", tmp_path / "out.parquet", *keep)
+    kept = pl.read_parquet(tmp_path / "out.parquet").select(people.columns)
+    assert kept.schema == people.schema
+    assert kept.rows() == people.rows()
 
 
 def test_predictions_alone(folder, tmp_path):

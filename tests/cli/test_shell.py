@@ -124,15 +124,15 @@ signal.signal(signal.SIGHUP, signal.{hangup})
 
 from diprime.cli import app, data_files
 
-decoded_batches = data_files.DataFile.decoded_batches
+batches = data_files.DataFile.batches
 
 def endless_batches(self, *arguments):
-    batch = next(decoded_batches(self, *arguments))
+    batch = next(batches(self, *arguments))
     print('reading', flush=True)
     while True:
         yield batch.head(100)
 
-data_files.DataFile.decoded_batches = endless_batches
+data_files.DataFile.batches = endless_batches
 app.app(sys.argv[1:], prog_name='diprime')
 """
 """A command that reads rows until it is interrupted.

@@ -384,3 +384,15 @@ def test_names_that_clash_with_no_part_are_fine():
     assert dates.names == ("when", "when.weekday", "when.month", "when.hour")  # a date has no hour
     numbers = Domain.learn(pl.DataFrame({"when": np.zeros(50), "when.hour": np.zeros(50)}), y, target=Numeric(0, 1))
     assert numbers.names == ("when", "when.hour")
+
+
+def test_dates_in_a_column_of_objects_do_not_vanish():
+    days = [date(2020, 1, 1 + i % 3) for i in range(3000)]
+    frame, y = pd.DataFrame({"when": pd.Series(days, dtype=object)}), np.tile([0.0, 0.5, 1.0], 1000)
+    hashed = Domain.learn(frame, y, epsilon=1.0, target=Numeric(0, 1))
+    assert len(set(hashed.encode(frame)[:, 0].tolist())) == 3
+    listed = Domain.learn(frame, y, epsilon=1.0, delta=1e-6, target=Numeric(0, 1))
+    assert listed.features["when"] == Categorical(["2020-01-01", "2020-01-02", "2020-01-03"])
+    assert listed.encode(frame)[:, 0].tolist() == [0, 1, 2] * 1000
+    declared = Domain.learn(frame, y, features={"when": Date("2020-01-01", "2020-01-31")}, target=Numeric(0, 1))
+    assert len(set(declared.encode(frame)[:, 0].tolist())) == 3

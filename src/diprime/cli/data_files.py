@@ -171,12 +171,19 @@ class DataFile:
     def decoded_batches(
         self, features: Mapping[str, Feature], advance: Advance, kept: Sequence[str] = ()
     ) -> Iterator[pl.DataFrame]:
-        """Yield batches of rows with text converted to values of the features; ``kept`` columns are not converted."""
+        """Yield batches of rows with text converted to values of the features; other columns are ``kept`` as read."""
+        for values, as_read in self.decoded_and_kept(features, kept, advance):
+            yield values.hstack(as_read.get_columns())
+
+    def decoded_and_kept(
+        self, features: Mapping[str, Feature], kept: Sequence[str], advance: Advance
+    ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+        """Yield batches of rows twice: the values of the features, and the ``kept`` columns as the file has them."""
         first_row = 1
         for batch in self.batches(list(dict.fromkeys([*features, *kept])), advance):
             # By name: polars would rename a column without a name in a list of columns.
-            columns = {name: self._decode(batch[name], feature, first_row) for name, feature in features.items()}
-            yield pl.DataFrame({**columns, **{name: batch[name] for name in kept if name not in features}})
+            values = {name: self._decode(batch[name], feature, first_row) for name, feature in features.items()}
+            yield pl.DataFrame(values), pl.DataFrame({name: batch[name] for name in kept})
             first_row += batch.height
 
     def _decode(self, column: pl.Series, feature: Feature, first_row: int) -> pl.Series:

@@ -24,6 +24,7 @@ from typer.core import TyperGroup
 EXIT_CODES = "Exit codes: 0 done; 1 something is wrong with input or output; 2 wrong usage; 130 interrupted."
 INPUT_ERRORS = (ValueError, TypeError, OSError, MemoryError, ImportError, pl.exceptions.PolarsError)
 INTERRUPTED = 130
+USAGE_ERROR: Any = typer.BadParameter.__base__  # of click, which later versions of typer contain
 
 
 class CommandGroup(TyperGroup):
@@ -34,7 +35,7 @@ class CommandGroup(TyperGroup):
         try:
             with _exit_on_signals(), _print_warnings_in_one_line():
                 code = super().main(*args, **{**extra, "standalone_mode": False})
-        except typer.TyperException as error:
+        except USAGE_ERROR as error:
             _fail(_usage_message(error), error.exit_code)
         except BrokenPipeError:
             sys.stderr.close()  # the reader of the output has gone, so there is nobody to inform
@@ -90,8 +91,11 @@ def examples(*commands: str) -> str:
 def progress(what: str) -> Iterator[Callable[[float], None]]:
     """Show a progress bar if standard error is a terminal; yield a function that advances it by a share of the work."""
     console = stderr()
+    if not console.is_terminal:
+        yield lambda done: None
+        return
     columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=1.0)
         yield lambda done: bar.advance(task, done)
 
@@ -102,8 +106,9 @@ def _fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _usage_message(error: typer.TyperException) -> str:
-    message, context = error.format_message(), getattr(error, "ctx", None)
+def _usage_message(error: Any) -> str:
+    message = str(error.format_message()).replace(" (env var: 'None')", "")  # of typer before 0.26: no option has one
+    context = getattr(error, "ctx", None)
     if not message or context is None:  # without arguments, typer has printed the help
         return message
     return f"{message.rstrip('.')}; see {context.command_path} --help."

@@ -6,11 +6,12 @@ import math
 import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import wraps
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime.domain import Categorical, Domain, Origin, RowReader, Task
-from diprime.domain.batches import EncodedTable, check_lengths, encode_batches
+from diprime.domain.batches import CheckedBatches, EncodedTable, check_lengths, encode_batches
 from diprime.domain.encoding import Rows
 from diprime.domain.learning import Batches, LearningPlan
 from diprime.domain.persons import PersonIndex, has_groups
@@ -40,6 +41,7 @@ OTHER_UNIT = {
     "record": "The domain was learnt from persons, and the fit takes every record for a person; give groups to fit.",
 }
 
+_Parameters = ParamSpec("_Parameters")
 _Model = TypeVar("_Model", bound="PrivateEstimator")
 
 
@@ -61,6 +63,26 @@ def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
     objects = np.empty(len(classes), dtype=object)
     objects[:] = classes
     return order, objects
+
+
+def explains_class_weight(init: Callable[_Parameters, None]) -> Callable[_Parameters, None]:
+    """Let the constructor of an estimator say why classifiers have no ``class_weight``, and what to do instead.
+
+    Its signature stays as it is, for scikit-learn reads the parameters off it.
+    """
+
+    @wraps(init)
+    def checked(*arguments: _Parameters.args, **parameters: _Parameters.kwargs) -> None:
+        model = arguments[0]
+        if "class_weight" in parameters and isinstance(model, ClassifierMixin):
+            raise TypeError(
+                f"{type(model).__name__} has no class_weight: a weight would multiply the noise that protects a "
+                "record; to favour rare classes, divide the columns of predict_proba by public shares of the classes, "
+                "and take the largest."
+            )
+        init(*arguments, **parameters)
+
+    return checked
 
 
 class PrivateClassifierMixin(ClassifierMixin):  # type: ignore[misc]
@@ -295,6 +317,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "The domain is open, and learning it reads all batches more than once; give a list, or an object whose "
                 "__iter__ starts anew, or learn the domain first, with Domain.learn."
             )
+        batches = CheckedBatches(batches)
         # Whether there are persons, the first batch tells; it is read only if the domain is open.
         learning, settings = self._divide(domain, settings, None, budgets)
         of_persons = self._max_records() > 1

@@ -14,7 +14,7 @@ from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.engines.local_scores import LocalScoreEngine
 from diprime.engines.persons import UsedRecords
-from diprime.estimators.base import sorted_classes
+from diprime.estimators.base import explains_class_weight, sorted_classes
 from diprime.estimators.parameters import (
     BOOSTING,
     DELTA,
@@ -49,6 +49,7 @@ class _Boosting(PrivateTrees):
     forest_: AdditiveForest
     _parameters = BOOSTING
 
+    @explains_class_weight
     def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
         self,
         epsilon: float = EPSILON.default,

@@ -14,7 +14,7 @@ from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.engines.local import LocalEngine
 from diprime.engines.persons import UsedRecords
-from diprime.estimators.base import sorted_classes
+from diprime.estimators.base import explains_class_weight, sorted_classes
 from diprime.estimators.parameters import (
     ACCOUNTING,
     BALANCE,
@@ -52,6 +52,7 @@ class _DiPriMe(PrivateTrees):
     forest_: Forest
     _parameters = FOREST
 
+    @explains_class_weight
     def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
         self,
         epsilon: float = EPSILON.default,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from diprime.domain.batches import CheckedBatches
 from diprime.domain.features import Numeric, bounds
 from diprime.domain.persons import has_groups
 from diprime.estimators.parameters import EPSILON, RANDOM_STATE
@@ -152,7 +153,7 @@ def _private_score(
 
 def _with_persons(batches: Iterable[tuple[Any, ...]], model: PrivateTrees) -> tuple[Iterable[tuple[Any, ...]], bool]:
     """Return the batches, and whether the first has persons; without any batch, whether the model protects them."""
-    iterator = iter(batches)
+    iterator = iter(CheckedBatches(batches))
     first = list(islice(iterator, 1))
     return chain(first, iterator), has_groups(first[0]) if first else model.privacy_.unit == "person"
 

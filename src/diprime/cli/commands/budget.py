@@ -11,11 +11,12 @@ from rich.table import Table
 from diprime.cli.budget_options import BudgetPath, PureOption, left_in_words
 from diprime.cli.number_options import read_number
 from diprime.cli.options import JsonOption, check_folder
+from diprime.cli.outputs import Commands
 from diprime.cli.shell import escape_controls, examples, print_json, print_note, stdout
 from diprime.privacy.budget import Budget
 from diprime.privacy.measures import loss_text, rounded_text
 
-commands = typer.Typer(no_args_is_help=True, help="Keep one budget for all that is released about the same people.")
+commands = Commands(no_args_is_help=True, help="Keep one budget for all that is released about the same people.")
 
 
 @commands.command("new", epilog=examples("diprime budget new study.budget --epsilon 3 --delta 1e-5"))

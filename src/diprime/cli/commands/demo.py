@@ -11,9 +11,10 @@ import typer
 
 from diprime._util.atomic_file import atomic_file
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
+from diprime.cli.outputs import Commands
 from diprime.cli.shell import examples
 
-commands = typer.Typer()
+commands = Commands()
 
 
 @commands.command(epilog=examples("diprime demo", "diprime demo --folder somewhere"))

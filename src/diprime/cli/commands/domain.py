@@ -17,12 +17,13 @@ from diprime.cli.drafting import draft
 from diprime.cli.learning import learn, open_domain
 from diprime.cli.number_options import read_number
 from diprime.cli.options import DataPath, DomainPath, EpsilonOption, JsonOption
+from diprime.cli.outputs import Commands
 from diprime.cli.person_options import PersonOption, check_person
 from diprime.cli.shell import escape_controls, examples, print_json, print_note, progress, stdout
 from diprime.domain import Task
 from diprime.privacy.measures import exact_epsilon
 
-commands = typer.Typer(no_args_is_help=True, help="Say what is public about the data.")
+commands = Commands(no_args_is_help=True, help="Say what is public about the data.")
 
 
 @commands.command("draft", epilog=examples("diprime domain draft people.csv --target income > domain.toml"))

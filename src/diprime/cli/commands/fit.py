@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 import diprime
 from diprime.cli.boosting_options import (
     BoostOption,
@@ -20,6 +18,7 @@ from diprime.cli.data_files import DataFile, RecordBatches, read_domain, target_
 from diprime.cli.learning import PASSES
 from diprime.cli.model_facts import summary
 from diprime.cli.options import DataPath, DomainPath, EpsilonOption, JsonOption, OutputPath, check_folder
+from diprime.cli.outputs import Commands
 from diprime.cli.person_options import MaxRecordsOption, PersonOption, check_person
 from diprime.cli.planning import estimator
 from diprime.cli.setting_options import TryOption, read_settings
@@ -28,7 +27,7 @@ from diprime.domain import Domain
 from diprime.estimators.parameters import EPSILON
 from diprime.privacy.budget import Budget
 
-commands = typer.Typer()
+commands = Commands()
 
 
 @commands.command(

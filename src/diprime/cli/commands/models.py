@@ -18,6 +18,7 @@ from diprime._util.atomic_file import atomic_file
 from diprime.cli.data_files import DataFile, InputError, read_score
 from diprime.cli.model_facts import importances, summary
 from diprime.cli.options import DataPath, JsonOption, ModelPath, OutputPath
+from diprime.cli.outputs import Commands
 from diprime.cli.planning import Boosted, Model
 from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note, stdout
 from diprime.cli.signature_options import PublicKeyOption, print_signature
@@ -26,7 +27,7 @@ from diprime.model.signatures import check_signature
 from diprime.model.tree_view import Tree, contribution_text, read_tree
 from diprime.output.report import render
 
-commands = typer.Typer()
+commands = Commands()
 
 
 @commands.command(

@@ -17,13 +17,14 @@ from diprime.cli.boosting_options import (
 )
 from diprime.cli.data_files import read_domain
 from diprime.cli.options import DomainPath, EpsilonOption, JsonOption
+from diprime.cli.outputs import Commands
 from diprime.cli.person_options import MaxRecordsOption
 from diprime.cli.planning import rehearse
 from diprime.cli.shell import examples, print_json, progress, stdout
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PrivacyLoss, exact_epsilon, rounded_text
 
-commands = typer.Typer()
+commands = Commands()
 
 _TITLE = "How the budget is split"
 _UNITS = {"epsilon": "ε", "mu^2": "μ²"}

@@ -12,10 +12,11 @@ import diprime
 from diprime._util.atomic_file import atomic_file
 from diprime.cli.data_files import DataFile, InputError
 from diprime.cli.options import DataPath, JsonOption, ModelPath, refuse_dash
+from diprime.cli.outputs import Commands
 from diprime.cli.planning import Model
 from diprime.cli.shell import confirm_written, examples, progress
 
-commands = typer.Typer()
+commands = Commands()
 
 
 @commands.command(
@@ -32,7 +33,7 @@ def predict(
         typer.Option("--output", "-o", metavar="FILE", callback=refuse_dash, help="Where to write: .csv or .parquet."),
     ],
     keep: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A column of the data to copy; may be repeated.")
+        list[str] | None, typer.Option(metavar="COLUMN", help="A column of the data to copy as it is; may be repeated.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,8 +52,8 @@ def predict(
                 f"The output would have two columns {name!r}; rename the one that you keep, or leave it out."
             )
     with progress("Predicting") as advance, atomic_file(output) as written:
-        batches = file.decoded_batches(model.domain_.features, advance, kept)
-        predictions = (_predictions(model, batch, kept) for batch in batches)
+        batches = file.decoded_and_kept(model.domain_.features, kept, advance)
+        predictions = (_predictions(model, rows, copied) for rows, copied in batches)
         if output.suffix == ".parquet":
             pl.concat(predictions).write_parquet(written)
         else:
@@ -61,9 +62,8 @@ def predict(
     confirm_written(output, as_json, predictions=str(output))
 
 
-def _predictions(model: Model, batch: pl.DataFrame, kept: list[str]) -> pl.DataFrame:
-    rows = batch.select(model.domain_.columns)
-    columns = {name: batch[name] for name in kept}
+def _predictions(model: Model, rows: pl.DataFrame, copied: pl.DataFrame) -> pl.DataFrame:
+    columns = {column.name: column for column in copied}
     columns["prediction"] = pl.Series(model.predict(rows).tolist(), strict=False)
     if isinstance(model, diprime.DiPriMeClassifier | diprime.DiPriMeBoostingClassifier):
         shares = zip(model.classes_, model.predict_proba(rows).T, strict=True)
