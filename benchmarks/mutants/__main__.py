@@ -1,8 +1,8 @@
 """Plant privacy bugs in a copy of the library, and see which test notices each: ``python -m benchmarks.mutants``.
 
-The bugs are in ``benchmarks/mutants/patches``. Outcomes are kept in ``benchmarks/results/mutants.jsonl``, and only those
-are made that are missing or whose source or test has changed, so a run can be interrupted at any time. It ends with an
-error if a mutant survives without an argument why it is harmless.
+The bugs are in ``benchmarks/mutants/patches``. Outcomes are kept in ``benchmarks/results/mutants.jsonl``, and only
+those are made that are missing or whose source or test has changed, so a run can be interrupted at any time. It ends
+with an error if a mutant survives without an argument why it is harmless.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The list of mutants: small patches, each of which breaks what keeps data private.
 
 ``patches/<area>.toml`` has a table for each mutant of an area. ``file`` is a path below ``src/diprime``; ``old`` occurs
-in it exactly once and becomes ``new``; ``breaks`` says in one sentence what that breaks. ``tests`` names test modules to
-run first, where those that mirror the module are not the right ones, and ``harmless`` is the argument why a mutant that
-no test notices does no harm.
+in it exactly once and becomes ``new``; ``breaks`` says in one sentence what that breaks. ``tests`` names test modules
+to run first, where those that mirror the module are not the right ones, and ``harmless`` is the argument why a mutant
+that no test notices does no harm.
 """
 
 from __future__ import annotations

@@ -41,7 +41,9 @@ class TestChooser:
         importing = [path for path, imported in self._imports_of_tests.items() if module in imported]
         near = str(self._mirroring_folder(mutant)) + "/"
         importing.sort(key=lambda path: (not path.startswith(near), path))
-        reaching = [path for path in self._imports_of_tests if path.startswith(_GUARANTEES) and self._reaches(path, module)]
+        reaching = [
+            path for path in self._imports_of_tests if path.startswith(_GUARANTEES) and self._reaches(path, module)
+        ]
         stages, seen = [], set[str]()
         for stage in ([*mutant.tests, *self._mirrors(mutant)], importing, sorted(reaching)):
             new = [path for path in dict.fromkeys(stage) if path not in seen]

@@ -71,7 +71,7 @@ class Results:
         entry = self._outcomes.get(mutant.title)
         if entry is None:
             return None
-        outcome = Outcome(entry["caught_by"], entry["seconds"], entry["by_time"])
+        outcome = Outcome(entry["caught_by"], entry["seconds"])
         return outcome if self._digests(mutant, outcome, self._root).items() <= entry.items() else None
 
     def passes_without(self, test: str) -> bool:

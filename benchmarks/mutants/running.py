@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +16,12 @@ from benchmarks.mutants.catalogue import Mutant
 from benchmarks.mutants.choosing_tests import TestChooser
 from benchmarks.mutants.copies import Copy
 
-MINUTES = 5.0
-"""After so many minutes of tests, a mutant is caught by time: nobody would take the library for working."""
-TEST_SECONDS = 120
+MINUTES = 15.0
+"""After so many minutes of tests that pass, a mutant has survived."""
+TEST_SECONDS = 300
 """After so many seconds, a test has failed."""
 
-_TESTS_FAILED, _NO_TESTS = 1, 5  # exit codes of pytest
+_KILLED = 1  # the exit code of pytest where a test took too long
 
 
 class MutantError(RuntimeError):
@@ -35,49 +35,56 @@ class Outcome:
     Attributes
     ----------
     caught_by : str
-        The test that failed; empty if none did.
+        The test that failed, or that did not end; empty if there is none.
     seconds : float
         How long that took.
-    by_time : bool
-        Whether the tests took too long, rather than fail.
     """
 
     caught_by: str
     seconds: float
-    by_time: bool = False
 
 
 def face_tests(mutant: Mutant, copy: Copy, chooser: TestChooser, minutes: float = MINUTES) -> Outcome:
-    """Plant a mutant in a copy and run the tests, stage after stage, until one fails."""
+    """Plant a mutant in a copy and run the tests, stage after stage, until one fails or there is no time left."""
     start = time.monotonic()
     with copy.with_mutant(mutant):
         for stage in chooser.stages(mutant):
             left = 60 * minutes - (time.monotonic() - start)
-            try:
-                failures = list(run_tests(copy.root, stage, ["--exitfirst"], max(left, 1.0)))
-            except subprocess.TimeoutExpired:
-                return Outcome(stage[0], time.monotonic() - start, by_time=True)
+            failures = run_tests(copy.root, stage, ["--exitfirst"], left) if left > 0 else []
             if failures:
                 return Outcome(failures[0], time.monotonic() - start)
     return Outcome("", time.monotonic() - start)
 
 
-def run_tests(root: Path, tests: Sequence[str], options: Sequence[str], seconds: float) -> Iterator[str]:
-    """Run tests in a repository, and yield those that fail; raise `MutantError` if some cannot be run at all."""
-    written = root / "failures.jsonl"
-    written.unlink(missing_ok=True)
+def run_tests(root: Path, tests: Sequence[str], options: Sequence[str], seconds: float) -> list[str]:
+    """Run tests in a repository for so many seconds at most, and return those that fail or take too long.
+
+    Raise `MutantError` if some cannot be run at all.
+    """
+    written = root / "tests.jsonl"
+    written.write_text("")
     command = [
         *(sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-n", "0"),
-        *("-p", "benchmarks.mutants.catching", f"--timeout={TEST_SECONDS}", *options, *tests),
+        *(f"--timeout={TEST_SECONDS}", "--timeout-method=thread", "-p", "benchmarks.mutants.catching"),
+        *options,
+        *tests,
     ]
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), catching.FILE: str(written), "OMP_NUM_THREADS": "1"}
-    run = subprocess.run(
-        command, cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=seconds
-    )
-    failures = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()] if written.exists() else []
-    for failure in failures:
-        if not failure["imported"]:
-            raise MutantError(f"{failure['test']} cannot be imported: {failure['why']}")
-        yield failure["test"]
-    if not failures and run.returncode not in (0, _NO_TESTS):
-        raise MutantError(f"pytest ended with {run.returncode}: {(run.stdout + run.stderr)[-1000:]}")
+    said, code = "", 0
+    try:
+        run = subprocess.run(
+            command, cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=seconds
+        )
+        said, code = run.stdout + run.stderr, run.returncode
+    except subprocess.TimeoutExpired:
+        pass
+    events = [tuple(json.loads(line)) for line in written.read_text(encoding="utf-8").splitlines()]
+    for what, test in events:
+        if what == "cannot be imported":
+            raise MutantError(f"{test} ({what})")
+    failures = [test for what, test in events if what == "fails"]
+    if not failures and code == _KILLED and events:
+        return [events[-1][1]]  # the test that had begun
+    if not failures and code:
+        raise MutantError(f"pytest ended with {code}: {said[-1000:]}")
+    return failures

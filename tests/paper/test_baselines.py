@@ -18,6 +18,7 @@ from diprime.paper.baselines.branches import Branches
 from diprime.paper.baselines.forest import LEAF, Tree
 from diprime.paper.baselines.growth import Records, grow, prune, split_costs
 from diprime.paper.baselines.recipes import (
+    MAX_ROWS,
     PublishedDecisionForest,
     PublishedRandomForest,
     PublishedRegression,
@@ -29,6 +30,7 @@ from diprime.privacy.mechanisms.laplace import laplace_variance
 from diprime.privacy.mechanisms.selection import exponential_pmf
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
+from diprime.training.splitting.cost import MAX_UNITS, MIN_UNITS
 from tests.docstrings import read_defaults, read_sections
 from tests.guarantees.leaks import Secrets, leaks
 from tests.small_data import DOMAINS, make
@@ -198,6 +200,24 @@ def test_explained_errors_are_exact(sums, units, of_number):
         squares = sum(Fraction(value, layout.units) ** 2 for value in row)
         expected.append(math.floor(units * squares / (2 * n)) if n else 0)
     assert explained(np.array(rows, dtype=np.int64), layout, units).tolist() == expected
+
+
+@pytest.mark.parametrize("units", [MIN_UNITS, MAX_UNITS])
+@pytest.mark.parametrize("share", [Fraction(0), Fraction(1, 3), Fraction(1, 2), 1 - Fraction(1, MAX_ROWS), Fraction(1)])
+def test_no_sum_wraps_around_at_the_largest_number_of_rows(share, units):
+    for layout in (TargetLayout.of_classes(2), TargetLayout.of_number(4096)):
+        whole = MAX_ROWS * layout.units
+        first = math.floor(share * whole)
+        squares = Fraction(first**2 + (whole - first) ** 2, layout.units**2)
+        found = explained(np.array([[first, whole - first]], dtype=np.int64), layout, units)
+        assert found.tolist() == [math.floor(units * squares / (2 * MAX_ROWS))]
+
+
+def test_more_rows_than_that_are_refused():
+    targets = np.broadcast_to(np.int32(0), (MAX_ROWS + 1,))
+    Records(np.zeros((1, 0), dtype=np.uint8), targets[1:], TargetLayout.of_classes(2))
+    with pytest.raises(ValueError, match=r"more rows than the 67,108,864 that are supported"):
+        Records(np.zeros((1, 0), dtype=np.uint8), targets, TargetLayout.of_classes(2))
 
 
 @st.composite
