@@ -21,7 +21,7 @@ from benchmarks.mutants.choosing_tests import TestChooser
 from benchmarks.mutants.copies import BuildError, Copy
 from benchmarks.mutants.report import report, status_of, survivors
 from benchmarks.mutants.results import Results
-from benchmarks.mutants.running import MINUTES, MutantError, face_tests, run_tests
+from benchmarks.mutants.running import MutantError, face_tests, run_tests
 from benchmarks.paths import RESULTS, ROOT
 
 PATH = RESULTS / "mutants.jsonl"
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = Results(PATH)
     deadline = time.monotonic() + 60 * options.minutes
     missing = [mutant for mutant in chosen if results.outcome(mutant) is None]
-    n_errors = face_all(missing, results, options.jobs, deadline)
+    n_errors = face_all(missing, results, options, deadline)
     results.tidy(catalogue)
     if options.write:
         (RESULTS / "mutants.md").write_text(report(catalogue, results), encoding="utf-8")
@@ -60,27 +60,31 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", default=[], metavar="AREA[/NAME]", help="these areas or mutants only")
     parser.add_argument("--jobs", type=int, default=1, help="how many copies to run tests in at a time (default: 1)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing new after this many minutes")
+    parser.add_argument(
+        "--near", action="store_true", help="run the nearest tests alone, and leave what they miss to another run"
+    )
     parser.add_argument("--fresh", action="store_true", help="make all outcomes again")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/mutants.md")
     return parser.parse_args(arguments)
 
 
-def face_all(mutants: Sequence[Mutant], results: Results, n_jobs: int, deadline: float) -> int:
+def face_all(mutants: Sequence[Mutant], results: Results, options: argparse.Namespace, deadline: float) -> int:
     """Let mutants face the tests, and check that the tests which caught one pass without it; count what went wrong."""
     if not mutants and not results.unproven(read_catalogue()):
         return 0
     chooser, copies = TestChooser(ROOT), SimpleQueue[Copy]()
     with tempfile.TemporaryDirectory(prefix="mutants_") as folder:
-        for i in range(n_jobs):
+        for i in range(options.jobs):
             copies.put(Copy(Path(folder) / str(i)))
 
         def face(mutant: Mutant) -> bool:
             if time.monotonic() > deadline:
                 return True
-            copy = copies.get()
+            copy, stages = copies.get(), chooser.stages(mutant)
             try:
-                outcome = face_tests(mutant, copy, chooser, MINUTES)
-                results.add(mutant, outcome, copy.root)
+                outcome = face_tests(mutant, copy, stages[:1] if options.near else stages)
+                if outcome.caught_by or not options.near:
+                    results.add(mutant, outcome, copy.root)
             except (MutantError, BuildError) as error:
                 print(f"{mutant.title}: {error}", flush=True)
                 return False
@@ -89,7 +93,7 @@ def face_all(mutants: Sequence[Mutant], results: Results, n_jobs: int, deadline:
             print(f"{mutant.title}: {status_of(mutant, outcome, proven=True)} ({outcome.seconds:.0f} s)", flush=True)
             return True
 
-        with ThreadPoolExecutor(n_jobs) as pool:
+        with ThreadPoolExecutor(options.jobs) as pool:
             n_errors = list(pool.map(face, mutants)).count(False)
         return n_errors + check_without_mutants(copies.get(), results)
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from benchmarks.mutants import catching
 from benchmarks.mutants.catalogue import Mutant
-from benchmarks.mutants.choosing_tests import TestChooser
 from benchmarks.mutants.copies import Copy
 
 MINUTES = 15.0
@@ -44,11 +43,11 @@ class Outcome:
     seconds: float
 
 
-def face_tests(mutant: Mutant, copy: Copy, chooser: TestChooser, minutes: float = MINUTES) -> Outcome:
+def face_tests(mutant: Mutant, copy: Copy, stages: Sequence[Sequence[str]], minutes: float = MINUTES) -> Outcome:
     """Plant a mutant in a copy and run the tests, stage after stage, until one fails or there is no time left."""
     start = time.monotonic()
     with copy.with_mutant(mutant):
-        for stage in chooser.stages(mutant):
+        for stage in stages:
             left = 60 * minutes - (time.monotonic() - start)
             failures = run_tests(copy.root, stage, ["--exitfirst"], left) if left > 0 else []
             if failures:

@@ -18,7 +18,7 @@ def copy(tmp_path):
 
 
 def face(copy, planted, minutes=5.0):
-    outcome = face_tests(planted, copy, TestChooser(copy.root), minutes)
+    outcome = face_tests(planted, copy, TestChooser(copy.root).stages(planted), minutes)
     assert (copy.root / SOURCE).read_text() == FILES[SOURCE], "the mutant is taken out again"
     return outcome
 
