@@ -7,19 +7,21 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.mutants.catalogue import Mutant
-from benchmarks.paths import CACHE, ROOT
-
-BUILD_TOOLS = CACHE / "mutants_build"
+from benchmarks.paths import ROOT
 
 # What tests read. Compiled kernels come along with src.
 _COPIED = ("benchmarks", "docs", "examples", "src", "tests")
 _IGNORED = shutil.ignore_patterns("__pycache__", "cache", "*.egg-info", ".hypothesis")
 _NEEDED_TO_COMPILE = ("__init__.py", "_util/__init__.py", "_util/version.py", "kernels/constants.py")
+
+
+_INSTALLING = threading.Lock()
 
 
 class BuildError(RuntimeError):
@@ -75,7 +77,7 @@ class Copy:
         for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
             shutil.copy2(self.root / name, scratch)
         command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
-        environment = {**os.environ, "PYTHONPATH": str(_build_tools()), "DIPRIME_REQUIRE_KERNELS": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(_build_tools(self.root.parent)), "DIPRIME_REQUIRE_KERNELS": "1"}
         run = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
         found = list((scratch / "src/diprime/kernels").glob("*.so"))
         if run.returncode or len(found) != 1:
@@ -96,10 +98,12 @@ def _write(path: Path, source: str) -> None:
     Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
 
-def _build_tools() -> Path:
-    """Return a folder with what compiling needs, which is no part of the environment that tests run in."""
-    if not BUILD_TOOLS.exists():
-        requirements = ["Cython>=3.1,<4", "setuptools>=77"]
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(BUILD_TOOLS), *requirements]
-        subprocess.run(command, check=True)
-    return BUILD_TOOLS
+def _build_tools(folder: Path) -> Path:
+    """Return a place with what compiling needs, which is no part of the environment that tests run in."""
+    tools = folder / "build_tools"
+    with _INSTALLING:
+        if not tools.exists():
+            requirements = ["Cython>=3.1,<4", "setuptools>=77"]
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tools), *requirements]
+            subprocess.run(command, check=True)
+    return tools
