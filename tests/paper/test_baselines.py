@@ -34,6 +34,7 @@ from diprime.training.splitting.cost import MAX_UNITS, MIN_UNITS
 from tests.docstrings import read_defaults, read_sections
 from tests.guarantees.leaks import Secrets, leaks
 from tests.small_data import DOMAINS, make
+from tests.spies import Draws, Releases
 
 not_private = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 ESTIMATORS = (DPRandomForestClassifier, DPRandomForestRegressor, DPDecisionForestClassifier)
@@ -279,6 +280,19 @@ def test_weights_made_for_twice_the_epsilon_are_found(of_number, monkeypatch):
         "diprime.privacy.mechanisms.selection.weight_table", lambda epsilon, *rest: weight_table(2 * epsilon, *rest)
     )
     assert not is_covered(Recipe, Fraction(40), opposed_features(of_number))
+
+
+@not_private
+@pytest.mark.parametrize("accounting", ACCOUNTINGS)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_no_stream_is_drawn_from_twice(estimator, accounting, monkeypatch):
+    draws, releases = Draws(monkeypatch), Releases(monkeypatch)
+    fit(estimator, epsilon=100, max_depth=2, n_estimators=2, accounting=accounting)
+    draws.assert_each_bit_is_used_once()
+    n_picks = sum(paid.n_picks for paid in releases.selections)
+    n_rows = sum(len(event.values) for event in releases.noise)
+    assert n_picks > 4, "more than one node of a level"
+    assert len(draws.spans) >= n_picks + n_rows, "each pick, and each node with noise, has a stream of its own"
 
 
 def test_trees_that_were_not_paid_for_are_not_grown():
