@@ -318,17 +318,18 @@ def test_sums_are_released_with_the_noise_that_is_charged(of_number):
 
 def test_strict_growth_sees_nothing_but_what_is_released(monkeypatch):
     # With releases and picks held fixed, other records must give the same tree.
-    monkeypatch.setattr(Recipe, "release", lambda self, sums, *_: np.arange(2 * len(sums)).reshape(-1, 2) % 7)
-    monkeypatch.setattr(Recipe, "select", lambda self, costs, *_: costs.argmax(axis=1))
+    monkeypatch.setattr(Recipe, "release", lambda self, sums, *_: np.arange(1, 2 * len(sums) + 1).reshape(-1, 2) % 7)
+    monkeypatch.setattr(Recipe, "select", lambda self, costs, *_: costs.argmin(axis=1))
     layout = TargetLayout.of_classes(2)
     rng = np.random.default_rng(0)
     trees = []
     for n in (0, 1, 500):
         branches, target = rng.integers(0, 3, (3, n)).astype(np.uint8), rng.integers(0, 2, n).astype(np.int32)
         recipe = Recipe(Fraction(1), 1, 2, 3, layout)
-        recipe.costs = lambda scores, *_: np.arange(scores.size).reshape(scores.shape) % 3
+        recipe.costs = lambda scores, *_: 2 - np.arange(scores.size).reshape(scores.shape) % 3
         receipts = recipe.pay(Ledger(Fraction(1)))
         trees.append(grow(Records(branches, target, layout), np.array([3, 3, 3]), recipe, receipts, RandomSource(0)))
+    assert {2, 1, LEAF} <= set(trees[0].features.tolist()), "or nothing is known of splits"
     for tree in trees[1:]:
         for name in ("features", "first_children", "shares", "sizes"):
             assert np.array_equal(getattr(tree, name), getattr(trees[0], name))
