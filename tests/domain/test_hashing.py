@@ -60,7 +60,11 @@ def test_a_value_that_raises_is_no_reason_to_fail():
         def __eq__(self, other):
             raise RuntimeError("secret")
 
-    assert codes([[Hostile()], ["F"]]) == [OTHER, 195]
+    class HostileNumber(float):
+        def is_integer(self):
+            raise RuntimeError("secret")
+
+    assert codes([[Hostile()], [HostileNumber(2.5)], ["F"]]) == [OTHER, OTHER, 195]
 
 
 def test_buckets_are_written_to_files_and_have_names():

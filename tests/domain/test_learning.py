@@ -14,7 +14,7 @@ from diprime import Budget, Categorical, Date, DiPriMeRegressor, Domain, Integer
 from diprime.domain import Origin, learning
 from diprime.domain.codes import BUCKETS
 from diprime.domain.learning import LearningPlan, cost_unit
-from diprime.domain.ranges import scales
+from diprime.domain.ranges import parts, scales
 from diprime.privacy.measures import ApproximateDP
 from diprime.privacy.mechanisms.selection import Selection, exponential_pmf
 from tests.exact_exp import exp_bounds
@@ -73,6 +73,32 @@ def test_frequent_levels_and_classes_are_found_and_rare_ones_are_not():
 def test_levels_that_are_numbers_are_found_in_order():
     domain = Domain.learn(np.zeros((500, 1)), [3, 1.0, "b", "a", 2.5] * 100, 5.0, delta=1e-3, task="classification")
     assert domain.target.levels == (1, 2.5, 3, "a", "b")
+
+
+@pytest.mark.parametrize("index", [0, 3])
+def test_ranges_are_those_that_were_picked_whatever_the_data(monkeypatch, index):
+    monkeypatch.setattr(Selection, "pick", lambda *_: np.array([index]))
+    domain = Domain.learn(FRAME[["pressure"]], FRAME["debt"], 2.0)
+    low, high = parts(*scales(1.0).bounds(index)).bounds(index)
+    for feature in (domain.features["pressure"], domain.target):
+        assert (feature.low, feature.high) == (low, high)
+
+
+def test_the_penalty_of_wide_ranges_follows_from_the_released_number_of_records(monkeypatch):
+    release, seen = learning.discrete_laplace, []
+
+    def release_more(values, *rest):
+        release(values, *rest)
+        return values + 12_345
+
+    def penalty(n_records, epsilon):
+        seen.append(n_records)
+        return 1.0
+
+    monkeypatch.setattr(learning, "discrete_laplace", release_more)
+    monkeypatch.setattr(learning, "per_doubling", penalty)
+    Domain.learn(FRAME[["pressure"]], FRAME["debt"], 2.0)
+    assert set(seen) == {N + 12_345}
 
 
 def test_an_outlier_does_not_stretch_the_range():

@@ -166,3 +166,15 @@ def test_too_many_classes_are_refused():
     assert TargetLayout.of_classes(1000).n_outputs == 1000
     with pytest.raises(ValueError, match="The target has 1001 classes; at most 1000 are supported"):
         TargetLayout.of_classes(1001)
+
+
+@pytest.mark.parametrize(
+    ("layout", "bits"),
+    [(TargetLayout.of_classes(2), 31), (TargetLayout.of_classes(1000), 31), (TargetLayout.of_number(4096), 26)],
+)
+def test_no_bin_of_the_largest_number_of_rows_wraps_around(layout, bits):
+    assert layout.max_rows < 1 << bits, "for more rows, kernels/scoring.py has no bound of its rounding"
+    largest = int(layout.contributions(layout.whole_range).amounts.max())
+    assert largest * layout.max_rows < 1 << 64
+    assert layout.max_rows < 1 << (64 - layout.shift)
+    assert layout.max_rows * layout.units < 1 << layout.shift

@@ -123,6 +123,12 @@ def test_sums_of_weights_that_do_not_fit_are_refused(kind, monkeypatch):
         kind(rows, target, layout, ONE, np.array([11] + [10] * 9, dtype=np.uint8))
 
 
+def test_the_sum_of_weights_does_not_wrap_around():
+    with pytest.raises(ValueError, match="more weighted rows than the 1,000 that are supported"):
+        module.check_size(np.zeros(8, dtype=np.int32), np.full(8, 128, dtype=np.uint8), 1000)
+    module.check_size(np.zeros(8, dtype=np.int32), np.full(8, 125, dtype=np.uint8), 1000)
+
+
 def test_counts_by_weight():
     found = module.weighted_counts(np.array([0, 2, 2]), np.array([200, 200, 255], dtype=np.uint8), 4)
     assert found.tolist() == [200, 0, 455, 0]

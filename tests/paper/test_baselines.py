@@ -18,6 +18,7 @@ from diprime.paper.baselines.branches import Branches
 from diprime.paper.baselines.forest import LEAF, Tree
 from diprime.paper.baselines.growth import Records, grow, prune, split_costs
 from diprime.paper.baselines.recipes import (
+    MAX_ROWS,
     PublishedDecisionForest,
     PublishedRandomForest,
     PublishedRegression,
@@ -29,9 +30,11 @@ from diprime.privacy.mechanisms.laplace import laplace_variance
 from diprime.privacy.mechanisms.selection import exponential_pmf
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
+from diprime.training.splitting.cost import MAX_UNITS, MIN_UNITS
 from tests.docstrings import read_defaults, read_sections
 from tests.guarantees.leaks import Secrets, leaks
 from tests.small_data import DOMAINS, make
+from tests.spies import Draws, Releases
 
 not_private = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 ESTIMATORS = (DPRandomForestClassifier, DPRandomForestRegressor, DPDecisionForestClassifier)
@@ -200,6 +203,24 @@ def test_explained_errors_are_exact(sums, units, of_number):
     assert explained(np.array(rows, dtype=np.int64), layout, units).tolist() == expected
 
 
+@pytest.mark.parametrize("units", [MIN_UNITS, MAX_UNITS])
+@pytest.mark.parametrize("share", [Fraction(0), Fraction(1, 3), Fraction(1, 2), 1 - Fraction(1, MAX_ROWS), Fraction(1)])
+def test_no_sum_wraps_around_at_the_largest_number_of_rows(share, units):
+    for layout in (TargetLayout.of_classes(2), TargetLayout.of_number(4096)):
+        whole = MAX_ROWS * layout.units
+        first = math.floor(share * whole)
+        squares = Fraction(first**2 + (whole - first) ** 2, layout.units**2)
+        found = explained(np.array([[first, whole - first]], dtype=np.int64), layout, units)
+        assert found.tolist() == [math.floor(units * squares / (2 * MAX_ROWS))]
+
+
+def test_more_rows_than_that_are_refused():
+    targets = np.broadcast_to(np.int32(0), (MAX_ROWS + 1,))
+    Records(np.zeros((1, 0), dtype=np.uint8), targets[1:], TargetLayout.of_classes(2))
+    with pytest.raises(ValueError, match=r"more rows than the 67,108,864 that are supported"):
+        Records(np.zeros((1, 0), dtype=np.uint8), targets, TargetLayout.of_classes(2))
+
+
 @st.composite
 def neighbours(draw, of_number):
     """Draw the branches and targets of a few rows; the last is the record that is added."""
@@ -261,6 +282,19 @@ def test_weights_made_for_twice_the_epsilon_are_found(of_number, monkeypatch):
     assert not is_covered(Recipe, Fraction(40), opposed_features(of_number))
 
 
+@not_private
+@pytest.mark.parametrize("accounting", ACCOUNTINGS)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_no_stream_is_drawn_from_twice(estimator, accounting, monkeypatch):
+    draws, releases = Draws(monkeypatch), Releases(monkeypatch)
+    fit(estimator, epsilon=100, max_depth=2, n_estimators=2, accounting=accounting)
+    draws.assert_each_bit_is_used_once()
+    n_picks = sum(paid.n_picks for paid in releases.selections)
+    n_rows = sum(len(event.values) for event in releases.noise)
+    assert n_picks > 4, "more than one node of a level"
+    assert len(draws.spans) >= n_picks + n_rows, "each pick, and each node with noise, has a stream of its own"
+
+
 def test_trees_that_were_not_paid_for_are_not_grown():
     records = Records(np.zeros((2, 9), dtype=np.uint8), np.arange(9, dtype=np.int32) % 2, TargetLayout.of_classes(2))
     recipe = Recipe(Fraction(10**6), 2, 1, 2, records.layout)
@@ -284,17 +318,18 @@ def test_sums_are_released_with_the_noise_that_is_charged(of_number):
 
 def test_strict_growth_sees_nothing_but_what_is_released(monkeypatch):
     # With releases and picks held fixed, other records must give the same tree.
-    monkeypatch.setattr(Recipe, "release", lambda self, sums, *_: np.arange(2 * len(sums)).reshape(-1, 2) % 7)
-    monkeypatch.setattr(Recipe, "select", lambda self, costs, *_: costs.argmax(axis=1))
+    monkeypatch.setattr(Recipe, "release", lambda self, sums, *_: np.arange(1, 2 * len(sums) + 1).reshape(-1, 2) % 7)
+    monkeypatch.setattr(Recipe, "select", lambda self, costs, *_: costs.argmin(axis=1))
     layout = TargetLayout.of_classes(2)
     rng = np.random.default_rng(0)
     trees = []
     for n in (0, 1, 500):
         branches, target = rng.integers(0, 3, (3, n)).astype(np.uint8), rng.integers(0, 2, n).astype(np.int32)
         recipe = Recipe(Fraction(1), 1, 2, 3, layout)
-        recipe.costs = lambda scores, *_: np.arange(scores.size).reshape(scores.shape) % 3
+        recipe.costs = lambda scores, *_: 2 - np.arange(scores.size).reshape(scores.shape) % 3
         receipts = recipe.pay(Ledger(Fraction(1)))
         trees.append(grow(Records(branches, target, layout), np.array([3, 3, 3]), recipe, receipts, RandomSource(0)))
+    assert {2, 1, LEAF} <= set(trees[0].features.tolist()), "or nothing is known of splits"
     for tree in trees[1:]:
         for name in ("features", "first_children", "shares", "sizes"):
             assert np.array_equal(getattr(tree, name), getattr(trees[0], name))

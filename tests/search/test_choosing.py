@@ -151,3 +151,14 @@ def test_boosted_fits_are_paid_in_gaussian_dp():
     assert search.privacy_.total == 3
     assert search.privacy_.merged[0].loss.mu_squared == fits_charge.measure.mu_squared
     assert np.isfinite(search.predict_proba(make("classification", 5)[0])).all()
+
+
+def test_a_fit_that_does_not_cost_what_was_paid_for_it_stops_the_search(monkeypatch):
+    learn = choosing.learn
+
+    def learn_beside(model, fit, part, domain, ledger, source):
+        return learn(model, fit, part, domain, Ledger(3), source)
+
+    monkeypatch.setattr(choosing, "learn", learn_beside)
+    with pytest.raises(AssertionError, match="was paid for it"):
+        search_of(3, "all").fit(*make("classification", 50))

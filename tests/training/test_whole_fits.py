@@ -184,6 +184,12 @@ def test_a_ledger_that_does_not_add_up_stops_the_fit(small, monkeypatch):
         fit("classification", *small["classification"])
 
 
+def test_a_fit_that_costs_more_than_the_study_was_charged_is_stopped(small, monkeypatch):
+    monkeypatch.setattr("diprime.estimators.trees.PrivateTrees._loss", lambda *_: PureEpsilon(Fraction(1, 2)).loss(1))
+    with pytest.raises(AssertionError, match="is not what the study was charged"):
+        fit("classification", *small["classification"])
+
+
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_paper_s_accounting_is_marked_not_private(small, method, task):

@@ -91,6 +91,19 @@ def test_a_node_is_offered_every_split_of_the_codes_that_its_path_leaves_and_no_
             possible = codes_of_children(possible, features, masks)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_what_a_node_is_offered_does_not_depend_on_its_rows(layout):
+    categories = CategoricalCandidates.draw(DOMAIN, RandomSource(0))
+    candidates = Candidates(DOMAIN, categories, Regions.roots(DOMAIN, 1), np.arange(DOMAIN.n_features)[None])
+    empty = EmptyHistograms.of(DOMAIN.n_features, layout)
+    expected = costs_of_all(candidates, empty, 0, DOMAIN.n_features, MEDIAN_COST) == ABSENT_COST
+    for seed, n in enumerate((1, 1, 1, 2, 5, 50)):
+        histograms = root_histograms(*random_rows(DOMAIN, layout, n, seed), layout)
+        for cost in (MEDIAN_COST, Cost(1024, 5)):
+            found = costs_of_all(candidates, histograms, 0, DOMAIN.n_features, cost) == ABSENT_COST
+            assert (found == expected).all()
+
+
 def test_both_sides_of_missing_values_cost_the_same_where_none_is_missing_and_stay_two_candidates():
     domain, cost = Domain({"x": Numeric(0, 1)}, target=CLASSES), Cost(1024, 5)
     for layout in LAYOUTS.values():

@@ -1,0 +1,88 @@
+"""Outcomes are kept as long as what they depend on is the same, and the report says what became of every mutant."""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.mutants.report import report, survivors
+from benchmarks.mutants.results import Results
+from benchmarks.mutants.running import Outcome
+from tests.benchmarks.mutants.small_repository import make_repository, mutant
+
+CAUGHT = Outcome("tests/test_noise.py::test_scale", 1.5)
+MUTANT = mutant("SCALE = 2", "SCALE = 1")
+
+
+@pytest.fixture
+def root(tmp_path):
+    return make_repository(tmp_path)
+
+
+@pytest.fixture
+def results(root):
+    results = Results(root / "mutants.jsonl", root)
+    results.add(MUTANT, CAUGHT, root)
+    return results
+
+
+def test_outcomes_are_read_again(root, results):
+    results.add_passing([CAUGHT.caught_by], root)
+    again = Results(root / "mutants.jsonl", root)
+    assert again.outcome(MUTANT) == CAUGHT
+    assert again.unproven([MUTANT]) == []
+    assert again.outcome(replace(MUTANT, name="other")) is None
+
+
+def test_a_catch_holds_until_patch_source_or_test_change(root, results):
+    assert results.outcome(replace(MUTANT, new="SCALE = 0")) is None
+    (root / "tests/test_shown.py").write_text("")
+    assert results.outcome(MUTANT) == CAUGHT, "another test has changed"
+    (root / "tests/test_noise.py").write_text("def test_scale(): assert False\n")
+    assert results.outcome(MUTANT) is None
+    results.add(MUTANT, CAUGHT, root)
+    (root / MUTANT.file).write_text("SCALE = 2\n")
+    assert results.outcome(MUTANT) is None
+
+
+def test_a_survival_holds_until_any_of_its_tests_changes(root, results):
+    results.add(MUTANT, Outcome("", 9.0), root)
+    assert results.outcome(MUTANT) == Outcome("", 9.0)
+    (root / "tests/guarantees/test_fits.py").write_text("")
+    assert results.outcome(MUTANT) is None
+
+
+def test_a_test_has_to_pass_without_the_mutant(root, results):
+    assert results.unproven([MUTANT]) == [CAUGHT.caught_by]
+    assert "which fails without it too" in report([MUTANT], results)
+    results.add_passing([CAUGHT.caught_by], root)
+    assert results.unproven([MUTANT]) == []
+    assert "which fails without it too" not in report([MUTANT], results)
+
+
+def test_what_does_not_hold_any_more_is_tidied_away(root, results):
+    other = replace(MUTANT, name="other", new="SCALE = 0")
+    results.add(other, CAUGHT, root)
+    results.add(other, Outcome("", 2.0), root)
+    results.tidy([MUTANT, other])
+    assert len((root / "mutants.jsonl").read_text().splitlines()) == 2
+    results.tidy([replace(MUTANT, new="SCALE = 7")])
+    assert (root / "mutants.jsonl").read_text() == ""
+
+
+def test_the_report_counts_and_names_survivors(root, results):
+    lost, harmless, not_run = (replace(MUTANT, name=name) for name in ("lost", "harmless", "not-run"))
+    harmless = replace(harmless, harmless="nothing depends on it.")
+    results.add(lost, Outcome("", 3.0), root)
+    results.add(harmless, Outcome("", 4.0), root)
+    results.add_passing([CAUGHT.caught_by], root)
+    everything = [MUTANT, lost, harmless, not_run]
+    assert survivors(everything, results) == [lost]
+    text = report(everything, results)
+    assert "**1 of 4 mutants are caught." in text
+    assert "1 survive." in text
+    assert "1 were not run." in text
+    assert "| made-up | It is made up. | `test_noise.py::test_scale` | 2 |" in text
+    assert "| lost | It is made up. | **NO TEST** | 3 |" in text
+    assert "| harmless | It is made up. | no test: nothing depends on it. | 4 |" in text
+    assert "| not-run | It is made up. | not run | – |" in text
+    assert "No other survives." in report([MUTANT], results)
