@@ -148,7 +148,7 @@ def low_target() -> Neighbours:
     Without it, the first seventh ends anywhere between the two targets; with it, the thresholds below are best.
     """
     domain = _numbers(BIT, BIT)
-    rows = [(0.0, 0.0, 0.05)] + [(0.0, 0.0, 0.9)] * 6
+    rows = [(0.0, 0.0, 0.2)] + [(0.0, 0.0, 0.95)] * 6
     return Neighbours("least target", domain, rows, [(0.0, 0.0, 0.0)])
 
 

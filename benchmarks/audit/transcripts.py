@@ -84,6 +84,10 @@ class Transcript:
         return np.concatenate([np.zeros(0), *drawn])
 
 
+class _Enough(Exception):  # noqa: N818 -- no error: all releases of a replayed fit have been made
+    """Ends a replayed fit: what it makes of its releases is of no interest."""
+
+
 class ReplayError(Exception):
     """A replayed fit asked for other releases than the first one: it cannot have been made from what was released."""
 
@@ -111,10 +115,11 @@ class Watch:
         another.
         """
         self._now, self._earlier, self._at, self._own_tree = Transcript(earlier.key), earlier, 0, own_tree
-        fit()
-        if self._at != len(earlier.releases):
-            raise ReplayError("The replayed fit releases less than the first.")
-        return self._now
+        try:
+            fit()
+        except _Enough:
+            return self._now
+        raise ReplayError("The replayed fit releases less than the first.")
 
     # -- stand-ins for what the library calls -------------------------------------------------------------------------
 
@@ -130,12 +135,12 @@ class Watch:
         if self._earlier is not None:
             drawn = self._next(mechanism, drawn)
         self._now.releases.append(Release(mechanism, true, np.array(drawn), noise))
+        if self._earlier is not None and self._at == len(self._earlier.releases):
+            raise _Enough
         return drawn
 
     def _next(self, mechanism: str, drawn: Any) -> Any:
         assert self._earlier is not None
-        if self._at == len(self._earlier.releases):
-            raise ReplayError("The replayed fit releases more than the first.")
         earlier = self._earlier.releases[self._at]
         self._at += 1
         if earlier.mechanism != mechanism or earlier.drawn.shape != np.shape(drawn):
