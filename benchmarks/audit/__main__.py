@@ -1,7 +1,8 @@
 """An audit of epsilon that anybody can run: ``python -m benchmarks.audit``.
 
 It takes about half an hour of one core, or with ``--quick`` a minute, and ends with an error if a claim is refuted or a
-control is not caught. Random bits come from the operating system, so every run is another experiment.
+control is not caught. With ``--write``, results of the same commit are kept and replaced one by one, so a run can be
+interrupted. Random bits come from the operating system, so every run is another experiment.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,14 +37,17 @@ def keys(seed: int | None) -> Callable[[], bytes]:
 
 
 def commit() -> str:
-    """Return the commit that is audited."""
-    git = ["git", "-C", str(ROOT)]
+    """Return the commit that is audited: the last that changed the library or the audit."""
+    of = ["--", "src", "benchmarks/audit"]
     try:
-        name = subprocess.run([*git, "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True).stdout
-        changed = subprocess.run([*git, "status", "--porcelain", "src"], check=True, capture_output=True).stdout
+        name = _git("log", "-1", "--format=%h", *of)
+        return name + (", with changes" if _git("status", "--porcelain", *of) else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return name.strip() + (", with changes" if changed else "")
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def line(result: Result) -> str:
@@ -55,7 +60,15 @@ def line(result: Result) -> str:
 def planned(*, quick: bool) -> list[tuple[str, Case]]:
     """Return what is to be audited: controls by what is broken, and cases of the library as it is."""
     cases, controls = (quick_cases(), quick_controls()) if quick else (all_cases(), all_controls())
-    return [("", case) for case in cases] + [(control.name, control.case) for control in controls]
+    return [(control.name, control.case) for control in controls] + [("", case) for case in cases]
+
+
+def _begun() -> Run:
+    """Return the run that is written to: a new one, or the last if it was about the same code."""
+    run = Run(f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}", __version__, commit(), ())
+    path = RESULTS / "audit.json"
+    earlier = Run.load(path) if path.exists() else run
+    return replace(run, results=earlier.results) if earlier.is_about(run) else run
 
 
 def main() -> None:
@@ -72,13 +85,13 @@ def main() -> None:
     error = 1 - options.confidence if options.confidence else QUICK_ERROR if options.quick else ERROR
     source = keys(options.seed)
     results: list[Result] = []
-    run = Run(f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}", __version__, commit(), ())
+    run = _begun() if options.write else None
     for control, case in planned(quick=options.quick):
         if options.only in f"{control} {case.name}":
             results.append(audit(case, round(options.scale * case.fits), error, source, control))
             print(line(results[-1]), flush=True)
-            run = Run(run.date, run.version, run.commit, tuple(results))
-            if options.write:
+            if run is not None:
+                run = run.with_result(results[-1])
                 run.save(RESULTS / "audit.json")
                 (RESULTS / "audit.md").write_text(report(run, ALMOST_ALL), encoding="utf-8")
     print(verdict(results))

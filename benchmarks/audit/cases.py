@@ -54,7 +54,7 @@ class Case:
     fits : int
         How many fits of each table the full audit makes.
     exact : bool
-        Whether the exact loss of the transcript is a statistic; otherwise it is computed for a few fits only.
+        Whether the exact loss of the transcript is a statistic, for which a fit of the other table is replayed.
     setting : callable
         Returns a context in which everything happens.
     """
@@ -78,12 +78,7 @@ def fitted(kind: Any, neighbours: Neighbours, **parameters: Any) -> Release:
 
 
 def fit_case(name: str, of: Neighbours, kind: Any, fits: int, **parameters: Any) -> Case:
-    """Return a case of fits whose transcripts are short enough for learners."""
-    return Case(name, of, fitted(kind, of, **parameters), fits, exact=False)
-
-
-def exact_case(name: str, of: Neighbours, kind: Any, fits: int, **parameters: Any) -> Case:
-    """Return a case of fits with the exact loss as a statistic."""
+    """Return a case of fits."""
     return Case(name, of, fitted(kind, of, **parameters), fits)
 
 
@@ -91,21 +86,21 @@ def exact_case(name: str, of: Neighbours, kind: Any, fits: int, **parameters: An
 
 
 def _leaves() -> Iterator[Case]:
-    """Random splits cost nothing: all of epsilon is for the leaves."""
+    """Yield random splits, which cost nothing: all of epsilon is for the leaves."""
     random = {"method": "random", "max_depth": 1}
     empty, last, boundary = neighbours.empty_table(), neighbours.last_class(), neighbours.boundary_value()
     classes, numbers = DiPriMeClassifier, DiPriMeRegressor
     for epsilon in (1, 4):
-        yield fit_case("forest, random", empty, classes, 8000, epsilon=epsilon, n_estimators=1, **random)
-    yield fit_case("forest, random", boundary, numbers, 6000, epsilon=4, n_estimators=1, **random)
+        yield fit_case("forest, random", empty, classes, 4000, epsilon=epsilon, n_estimators=1, **random)
+    yield fit_case("forest, random", boundary, numbers, 3000, epsilon=4, n_estimators=1, **random)
     all_rows = {"n_estimators": 2, "partition": False, **random}
-    yield fit_case("forest, random, all rows in 2 trees", last, classes, 5000, epsilon=4, **all_rows)
-    yield exact_case("forest, random, rows in 2 parts", last, classes, 3000, epsilon=4, n_estimators=2, **random)
+    yield fit_case("forest, random, all rows in 2 trees", last, classes, 3000, epsilon=4, **all_rows)
+    yield fit_case("forest, random, rows in 2 parts", last, classes, 3000, epsilon=4, n_estimators=2, **random)
     yield fit_case(
         "forest, random, persons",
         neighbours.person(3),
         classes,
-        5000,
+        3000,
         epsilon=4,
         max_records_per_group=3,
         n_estimators=1,
@@ -114,20 +109,20 @@ def _leaves() -> Iterator[Case]:
 
 
 def _medians() -> Iterator[Case]:
-    """The methods of the paper; medians get nearly all of epsilon, or medians and choices halves of it."""
+    """Yield the methods of the paper; medians get nearly all of epsilon, or medians and choices halves of it."""
     medians = {"epsilon": 4, "split_share": ALMOST_ALL, **ONE_SPLIT}
     classes, balance = DiPriMeClassifier, neighbours.off_balance()
     lone, missing = neighbours.lone_category(), neighbours.missing_everything(numbers=True)
-    yield fit_case("forest, diprime, splits", balance, classes, 6000, method="diprime", **medians)
-    yield fit_case("forest, diprime, splits", lone, classes, 5000, method="diprime", **medians)
-    yield fit_case("forest, diprime, splits", missing, DiPriMeRegressor, 5000, method="diprime", **medians)
+    yield fit_case("forest, diprime, splits", balance, classes, 3000, method="diprime", **medians)
+    yield fit_case("forest, diprime, splits", lone, classes, 2500, method="diprime", **medians)
+    yield fit_case("forest, diprime, splits", missing, DiPriMeRegressor, 2500, method="diprime", **medians)
     yield fit_case(
-        "forest, diprime-flip, splits", balance, classes, 6000, method="diprime-flip", max_features=1, **medians
+        "forest, diprime-flip, splits", balance, classes, 3000, method="diprime-flip", max_features=1, **medians
     )
     both, two = {"method": "diprime-exp", "max_features": 2}, neighbours.off_balance(2)
-    yield exact_case("forest, diprime-exp, splits", two, classes, 3000, **both, **medians)
-    yield exact_case("forest, diprime-exp, splits", neighbours.misfit(), classes, 3000, **both, **medians)
-    yield exact_case(
+    yield fit_case("forest, diprime-exp, splits", two, classes, 3000, **both, **medians)
+    yield fit_case("forest, diprime-exp, splits", neighbours.misfit(), classes, 3000, **both, **medians)
+    yield fit_case(
         "forest, diprime-exp",
         neighbours.misfit(numbers=True),
         DiPriMeRegressor,
@@ -139,24 +134,24 @@ def _medians() -> Iterator[Case]:
 
 
 def _joint() -> Iterator[Case]:
-    """The default method."""
+    """Yield the default method."""
     classes, numbers = DiPriMeClassifier, DiPriMeRegressor
     once, twice = neighbours.misfit(), neighbours.misfit_twice()
-    yield exact_case("forest, joint", once, classes, 3000, epsilon=1, **ONE_SPLIT)
-    yield exact_case("forest, joint", once, classes, 3000, epsilon=4, **ONE_SPLIT)
-    yield exact_case("forest, joint, splits", once, classes, 3000, epsilon=4, split_share=ALMOST_ALL, **ONE_SPLIT)
+    yield fit_case("forest, joint", once, classes, 3000, epsilon=1, **ONE_SPLIT)
+    yield fit_case("forest, joint", once, classes, 3000, epsilon=4, **ONE_SPLIT)
+    yield fit_case("forest, joint, splits", once, classes, 3000, epsilon=4, split_share=ALMOST_ALL, **ONE_SPLIT)
     for epsilon in (4, 8):
-        yield exact_case("forest, joint, depth 2", twice, classes, 4000, epsilon=epsilon, **TWO_SPLITS)
+        yield fit_case("forest, joint, depth 2", twice, classes, 4000, epsilon=epsilon, **TWO_SPLITS)
     missing = neighbours.missing_everything()
-    yield exact_case("forest, joint", missing, classes, 2500, epsilon=4, **ONE_SPLIT)
-    yield exact_case("forest, joint", neighbours.misfit(numbers=True), numbers, 2500, epsilon=4, **ONE_SPLIT)
-    yield exact_case(
+    yield fit_case("forest, joint", missing, classes, 2500, epsilon=4, **ONE_SPLIT)
+    yield fit_case("forest, joint", neighbours.misfit(numbers=True), numbers, 2500, epsilon=4, **ONE_SPLIT)
+    yield fit_case(
         "forest, joint, depth 2", neighbours.misfit_twice(numbers=True), numbers, 2500, epsilon=8, **TWO_SPLITS
     )
     parts = {"n_estimators": 2, "max_depth": 1}
-    yield exact_case("forest, joint, rows in 2 parts", once, classes, 2500, epsilon=4, **parts)
-    yield exact_case("forest, joint, all rows in 2 trees", once, classes, 2500, epsilon=4, partition=False, **parts)
-    yield exact_case(
+    yield fit_case("forest, joint, rows in 2 parts", once, classes, 2500, epsilon=4, **parts)
+    yield fit_case("forest, joint, all rows in 2 trees", once, classes, 2500, epsilon=4, partition=False, **parts)
+    yield fit_case(
         "forest, joint, persons", neighbours.person(3), classes, 2500, epsilon=4, max_records_per_group=3, **ONE_SPLIT
     )
     yield depth_by_count()
@@ -166,9 +161,7 @@ def _joint() -> Iterator[Case]:
 def depth_by_count() -> Case:
     """Return fits whose depth follows from the number of records: one more is the first for a depth of two."""
     of = neighbours.alone_among(424)
-    return Case(
-        "forest, joint, depth auto", of, fitted(DiPriMeClassifier, of, epsilon=1, n_estimators=1), 1500, exact=False
-    )
+    return Case("forest, joint, depth auto", of, fitted(DiPriMeClassifier, of, epsilon=1, n_estimators=1), 1500)
 
 
 @contextmanager
@@ -206,19 +199,19 @@ def _windows() -> Iterator[Case]:
 def _comparators() -> Iterator[Case]:
     one = {"epsilon": 4, "n_estimators": 1, "n_bins": 2}
     once = neighbours.misfit()
-    yield fit_case("DP-RF, no splits", neighbours.off_balance(), DPRandomForestClassifier, 6000, max_depth=0, **one)
-    yield exact_case("DP-RF", once, DPRandomForestClassifier, 4000, max_depth=1, **one)
-    yield exact_case("DP-DF", once, DPDecisionForestClassifier, 4000, max_depth=1, **one)
-    yield exact_case("DP-RF", neighbours.misfit(numbers=True), DPRandomForestRegressor, 4000, max_depth=1, **one)
+    yield fit_case("DP-RF, no splits", neighbours.off_balance(), DPRandomForestClassifier, 4000, max_depth=0, **one)
+    yield fit_case("DP-RF", once, DPRandomForestClassifier, 4000, max_depth=1, **one)
+    yield fit_case("DP-DF", once, DPDecisionForestClassifier, 4000, max_depth=1, **one)
+    yield fit_case("DP-RF", neighbours.misfit(numbers=True), DPRandomForestRegressor, 4000, max_depth=1, **one)
 
 
 def _boosting() -> Iterator[Case]:
-    few = {"epsilon": 2, "delta": 0.01, "n_rounds": 3}
+    few = {"epsilon": 4, "delta": 0.01, "n_rounds": 3}
     two, four = neighbours.alone_among(100), neighbours.alone_among(100, n_classes=4)
-    yield exact_case("boosting", two, DiPriMeBoostingClassifier, 2500, **few)
-    yield exact_case("boosting", four, DiPriMeBoostingClassifier, 2500, **few)
-    yield exact_case("boosting", neighbours.boundary_value(), DiPriMeBoostingRegressor, 2500, **few)
-    yield exact_case(
+    yield fit_case("boosting", two, DiPriMeBoostingClassifier, 2500, **few)
+    yield fit_case("boosting", four, DiPriMeBoostingClassifier, 2500, **few)
+    yield fit_case("boosting", neighbours.boundary_value(), DiPriMeBoostingRegressor, 2500, **few)
+    yield fit_case(
         "boosting, persons", neighbours.person(3), DiPriMeBoostingClassifier, 2000, max_records_per_group=3, **few
     )
 
@@ -254,8 +247,6 @@ def _open_domains() -> Iterator[Case]:
         return Domain.learn(X, y, 4.0, target=domain.target)
 
     yield Case("learnt range", of, learnt, 2500)
-    release = fitted(DiPriMeClassifier, of, epsilon=4, method="random", **ONE_SPLIT)
-    yield Case("forest, random, learnt range", of, release, 1500)
 
 
 def all_cases() -> list[Case]:

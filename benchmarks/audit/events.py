@@ -138,9 +138,9 @@ class Reader:
             return cls(name, columns, {})
         seen = _filled(numbers[:, columns[: 2 * MAX_COLUMNS]])
         learners = {
-            "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=200)),
+            "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=100)),
             "boosted trees": HistGradientBoostingClassifier(
-                max_iter=40, max_depth=3, learning_rate=0.2, min_samples_leaf=10, early_stopping=False, random_state=0
+                max_iter=30, max_depth=3, learning_rate=0.25, min_samples_leaf=10, early_stopping=False, random_state=0
             ),
         }
         with warnings.catch_warnings():
@@ -161,7 +161,7 @@ class Reader:
 
 
 def _filled(numbers: Floats) -> Floats:
-    """Return numbers among which missing ones are less than all others, and large ones are within what learners take."""
+    """Return numbers among which missing ones are less than all others, and none is too large for learners."""
     return np.nan_to_num(np.clip(numbers, -1e15, 1e15), nan=-1e6)
 
 

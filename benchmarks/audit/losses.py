@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
 
 from benchmarks.audit.transcripts import Release, Transcript, Watch
 from diprime.kernels.constants import ABSENT_COST
@@ -41,13 +40,19 @@ def _log_weights(costs: Array, table: Array) -> Array:
     return weights
 
 
+def _log_sum(logarithms: Array) -> float:
+    """Return the logarithm of a sum of numbers, given theirs."""
+    largest = float(logarithms.max())
+    return largest + float(np.log(np.exp(logarithms - largest).sum()))
+
+
 def _exponential(release: Release) -> float:
     total = 0.0
     for costs, drawn in zip(release.true, release.drawn, strict=True):
         if drawn >= 0:
             present = costs != ABSENT_COST
             weights = _log_weights(costs[present], release.noise)
-            total += weights[np.count_nonzero(present[:drawn])] - logsumexp(weights)
+            total += weights[np.count_nonzero(present[:drawn])] - _log_sum(weights)
     return total
 
 
@@ -67,7 +72,7 @@ def _subsets(release: Release) -> float:
     costs = np.abs((2 * right - 1) @ release.true)
     weights = _log_weights(costs, release.noise)
     drawn = int((1 << np.arange(n))[release.drawn].sum())
-    return float(weights[drawn - 1] - logsumexp(weights))
+    return float(weights[drawn - 1] - _log_sum(weights))
 
 
 _LIKELIHOODS: dict[str, Callable[[Release], float]] = {
@@ -103,6 +108,6 @@ def exact_loss(
             return log_likelihood(seen.releases)
         return log_likelihood(watch.replay(fit_with, seen, own_tree).releases)
 
-    with_it = logsumexp([of_tree(tree) for tree in own_trees]) - np.log(len(own_trees))
+    with_it = _log_sum(np.array([of_tree(tree) for tree in own_trees])) - np.log(len(own_trees))
     without = log_likelihood(watch.replay(fit_without, seen).releases if with_canary else seen.releases)
     return float(with_it - without)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from diprime.privacy.ledger import Ledger
 
 Floats = npt.NDArray[np.float64]
 
-N_EXACT = 100  # fits of each side whose exact loss is computed where it is no statistic
 MIN_FITS = 40
 
 
@@ -120,7 +120,7 @@ class Result:
     bounds : tuple of Bound
         The bounds.
     largest_loss : float or None
-        The largest exact loss of a transcript that was seen; None where transcripts could not be replayed.
+        The largest exact loss of a transcript that was seen; None where transcripts were not replayed.
     seconds : float
         How long it took.
     """
@@ -135,6 +135,11 @@ class Result:
     bounds: tuple[Bound, ...]
     largest_loss: float | None
     seconds: float
+
+    @property
+    def key(self) -> tuple[str, str, str, Claim]:
+        """What distinguishes it from other results."""
+        return self.control, self.case, self.neighbours, self.claim
 
     @property
     def exceeds(self) -> bool:
@@ -166,7 +171,7 @@ def audit(case: Case, n: int, error: float, keys: Callable[[], bytes], control: 
     n = max(n, MIN_FITS)
     with warnings.catch_warnings(), case.setting(), watching(keys) as watch:
         warnings.simplefilter("ignore", PrivacyWarning)  # controls are not private, and say so
-        claim, sides = _fit_all(case, n, watch, can_replay=not control or case.exact)
+        claim, sides = _fit_all(case, n, watch)
     losses = np.concatenate([side.losses for side in sides])
     largest = None if np.isnan(losses).all() else float(np.nanmax(np.abs(losses)))
     bounds = _bounds(claim, sides, error)
@@ -174,18 +179,18 @@ def audit(case: Case, n: int, error: float, keys: Callable[[], bytes], control: 
     return Result(case.name, case.neighbours.name, control, claim, n, n - n // 2, error, bounds, largest, seconds)
 
 
-def _fit_all(case: Case, n: int, watch: Watch, *, can_replay: bool) -> tuple[Claim, list[Side]]:
+def _fit_all(case: Case, n: int, watch: Watch) -> tuple[Claim, list[Side]]:
     """Fit both tables; return what is claimed, and the fits of each."""
     tables = [case.neighbours.table(with_canary=with_it) for with_it in (False, True)]
     fits = [lambda table=table: case.release(*table) for table in tables]
     sides, claims = [], set()
     for with_canary in (False, True):
         seen: list[tuple[Floats, Floats, float]] = []
-        for i in range(n):
+        for _ in range(n):
             released, transcript = watch.record(fits[with_canary])
-            claims.add(Claim.of(released)) if i == 0 else None
-            wanted = can_replay and (case.exact or i < N_EXACT)
-            loss = _loss(watch, transcript, fits, with_canary=with_canary) if wanted else math.nan
+            if not seen:  # what is claimed follows from the parameters
+                claims.add(Claim.of(released))
+            loss = _loss(watch, transcript, fits, with_canary=with_canary) if case.exact else math.nan
             seen.append((transcript.numbers, numbers_of(released), loss))
         transcripts, models, losses = zip(*seen, strict=True)
         sides.append(Side(as_matrix(transcripts), as_matrix(models), np.array(losses)))
@@ -227,7 +232,7 @@ def _bounds(claim: Claim, sides: Sequence[Side], error: float) -> tuple[Bound, .
     exact = not any(np.isnan(side.losses).any() for side in sides)
     n = len(sides[0].losses)
     quarters = [0, n // 4, n // 2, n]
-    learnt_from, chosen_by, tested_by = ([side.part(a, b) for side in sides] for a, b in zip(quarters, quarters[1:]))
+    learnt_from, chosen_by, tested_by = ([side.part(a, b) for side in sides] for a, b in pairwise(quarters))
     measures = _measures(claim)
     readers = {
         "model": Reader.learn("model", *(side.models for side in learnt_from)),

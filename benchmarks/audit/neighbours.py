@@ -104,8 +104,8 @@ def missing_everything(*, numbers: bool = False) -> Neighbours:
 def off_balance(n_features: int = 1) -> Neighbours:
     """Return a record on the side of a split that has none, where two other splits are balanced.
 
-    With one row in cell 0 and one without a value, the splits that separate these two cost 0, and the one that separates
-    cell 1 costs 2. A record in cell 1 makes all of them cost 1.
+    With one row in cell 0 and one without a value, the splits that separate these two cost 0, and the one that
+    separates cell 1 costs 2. A record in cell 1 makes all of them cost 1.
     """
     domain = _classes(*[BIT] * n_features)
     rows = [(0.0,) * n_features + ("no",), (float("nan"),) * n_features + ("no",)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,15 @@ file of a model; *transcript* is everything that was released for it. Events are
 of a logistic regression and of boosted trees on all of them, and of the *exact loss*: the logarithm of how much
 likelier the transcript is with the canary, computed from the exact distributions of all releases.
 
-**A bound above the claim refutes the claim. {verdict}** A bound below it proves nothing more than itself: "reached" says
-how much of the claim the audit could have noticed the lack of. The largest exact loss that was seen says how
-much of ε the canary makes use of, whether or not so many fits are enough to see it.
+**A bound above the claim refutes the claim. {verdict}** A bound below it shows no more than itself. "Reached" is the
+power of the audit: a fit that truly costs that part of its claim would still be below it. The largest exact loss that
+was seen says how much of ε the canary makes use of, whether or not so many fits are enough to see it.
 
 ## Pure ε
 
 {pure}
-Splits: the canary is for splits, which get {splits} of ε. Window: quantiles of the target get 0.96 of ε, and a
-record changes one of the two by at most a sixth of what is charged for it, so that no canary makes use of more than 7/12 of their ε.
+"Splits": they get {splits} of ε. "Window": its quantiles get 0.96 of ε, and those of nodes half of that. No record
+changes both quantiles of a window as far as is charged for each, so that no canary makes use of all of their ε.
 
 ## Gaussian releases
 
@@ -74,6 +74,14 @@ class Run:
         """Read the numbers."""
         data = json.loads(path.read_text(encoding="utf-8"))
         return cls(data["date"], data["version"], data["commit"], tuple(_result(r) for r in data["results"]))
+
+    def with_result(self, result: Result) -> Run:
+        """Return a run with one more result, in place of an earlier one of the same."""
+        return replace(self, results=(*(r for r in self.results if r.key != result.key), result))
+
+    def is_about(self, other: Run) -> bool:
+        """Return whether another run is about the same code."""
+        return (self.version, self.commit) == (other.version, other.commit)
 
 
 def _result(data: dict[str, Any]) -> Result:
