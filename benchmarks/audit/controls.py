@@ -131,7 +131,7 @@ def leaf_noise(epsilon: float, fits: int) -> Control:
 def _noise() -> Iterator[Control]:
     title, balance = "noise × 0.7", neighbours.off_balance()
     yield leaf_noise(1, 5000)
-    yield leaf_noise(4, 5000)
+    yield leaf_noise(4, 7000)
     splits = {"method": "diprime-flip", "max_features": 1, "split_share": ALMOST_ALL, **ONE_SPLIT}
     case = fit_case("forest, diprime-flip, splits", balance, DiPriMeClassifier, 12_000, epsilon=2, **splits)
     yield _broken(title, replace(case, exact=False), too_little_selection_noise)
@@ -164,7 +164,8 @@ def _paper() -> Iterator[Control]:
 def forgotten_charge(epsilon: float, fits: int) -> Control:
     """Return fits that pay for their counts elsewhere."""
     of = neighbours.empty_table()
-    case = fit_case("forest, joint", of, DiPriMeClassifier, fits, epsilon=epsilon, **ONE_SPLIT)
+    random = {"epsilon": epsilon, "method": "random", "n_estimators": 1}
+    case = fit_case("forest, random, depth auto", of, DiPriMeClassifier, fits, **random)
     return _broken("a forgotten charge", case, counts_on_another_ledger)
 
 
@@ -182,7 +183,8 @@ def ungrouped_persons(epsilon: float, fits: int) -> Control:
 
 def permuted_parts(fits: int) -> Control:
     """Return parts cut from a permutation, which moves the only other record to the other part half of the time."""
-    of = replace(neighbours.last_class(2), rows=[(0.0, "class 0")])
+    of = neighbours.last_class(2)
+    of = replace(of, rows=of.rows[:1])
     parts = {"epsilon": 2, "method": "random", "n_estimators": 2, "max_depth": 1}
     case = fit_case("forest, random, rows in 2 parts", of, DiPriMeClassifier, fits, **parts)
     return _broken("parts cut from a permutation", replace(case, exact=False), equal_parts)
@@ -193,10 +195,10 @@ def all_controls() -> list[Control]:
     return [
         *_noise(),
         *_paper(),
-        forgotten_charge(4, 3000),
-        permuted_parts(8000),
+        forgotten_charge(2, 3000),
+        permuted_parts(9000),
         public_row_count(1500),
-        ungrouped_persons(4, 3000),
+        ungrouped_persons(2, 3000),
     ]
 
 

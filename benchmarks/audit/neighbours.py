@@ -46,6 +46,10 @@ class Neighbours:
     canary: Sequence[tuple[Any, ...]]
     of_persons: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.domain.is_open and (self.domain.encode_target(self.table(with_canary=True)[1]) < 0).any():
+            raise ValueError(f"{self.name}: a target is not in the domain, so its record would not count.")
+
     def table(self, *, with_canary: bool) -> tuple[Array, Array, Array | None]:
         """Return features, target and persons of one of the two tables; the canary comes last."""
         rows = [*self.rows, *self.canary] if with_canary else list(self.rows)
@@ -83,7 +87,8 @@ def boundary_value() -> Neighbours:
 def last_class(n_classes: int = 4) -> Neighbours:
     """Return the only record of the last class."""
     domain = _classes(BIT, n_classes=n_classes)
-    return Neighbours("last class", domain, [(0.0, "class 0")] * 4, [(0.0, f"class {n_classes - 1}")])
+    first, *_, last = domain.target.levels
+    return Neighbours("last class", domain, [(0.0, first)] * 4, [(0.0, last)])
 
 
 def lone_category() -> Neighbours:
