@@ -60,7 +60,7 @@ def line(result: Result) -> str:
 def planned(*, quick: bool) -> list[tuple[str, Case]]:
     """Return what is to be audited: controls by what is broken, and cases of the library as it is."""
     cases, controls = (quick_cases(), quick_controls()) if quick else (all_cases(), all_controls())
-    return [(control.name, control.case) for control in controls] + [("", case) for case in cases]
+    return [*((control.name, control.case) for control in controls), *(("", case) for case in cases)]
 
 
 def _begun() -> Run:
@@ -77,6 +77,7 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="a minute: few fits of a few settings and controls")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/audit.md and audit.json")
+    parser.add_argument("--part", choices=["claims", "controls"], help="only claims, or only controls")
     parser.add_argument("--only", default="", metavar="TEXT", help="only settings with this in their name")
     parser.add_argument("--scale", type=float, default=1.0, help="multiply the number of fits (default: 1)")
     parser.add_argument("--confidence", type=float, help="of the bounds of one setting")
@@ -87,7 +88,8 @@ def main() -> None:
     results: list[Result] = []
     run = _begun() if options.write else None
     for control, case in planned(quick=options.quick):
-        if options.only in f"{control} {case.name}":
+        part = "controls" if control else "claims"
+        if options.part in (None, part) and options.only in f"{control} {case.name}":
             results.append(audit(case, round(options.scale * case.fits), error, source, control))
             print(line(results[-1]), flush=True)
             if run is not None:

@@ -34,7 +34,7 @@ Array = npt.NDArray[Any]
 Release = Callable[[Array, Array, Array | None], Any]
 
 ALMOST_ALL = 0.98  # of epsilon, for what a canary is made for
-QUICK_FITS = 500
+QUICK_FITS = 300
 ONE_SPLIT = {"n_estimators": 1, "max_depth": 1}
 TWO_SPLITS = {"n_estimators": 1, "max_depth": 2}
 

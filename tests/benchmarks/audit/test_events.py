@@ -24,7 +24,7 @@ def test_the_best_of_several_statistics_is_chosen_with_its_threshold_and_directi
     telling = Statistic("telling", rng.normal(size=1000), rng.normal(-3, 1, size=1000))
     event = best_event([noise, telling], bound)
     assert event.statistic == "telling"
-    assert -3 < event.threshold < 0
+    assert -4 < event.threshold < 1
     seen = event.seen(telling)
     assert bound(seen) > 2
     assert event.at_least is (not event.with_canary)
