@@ -70,9 +70,9 @@ def test_no_transcript_of_a_case_loses_more_than_is_claimed(case):
 
 
 def test_leaves_of_an_empty_table_lose_all_of_epsilon_or_gain_it():
-    of = neighbours.empty_table()
-    _, found = losses_of(fit_case("", of, DiPriMeClassifier, 1, epsilon=3, method="random", max_depth=1), 20, 5)
-    assert {round(abs(loss), 9) for loss in found} <= {3.0, round(math.log((math.exp(3) + math.exp(-3)) / 2), 9)}
+    of, parameters = neighbours.empty_table(), {"epsilon": 3, "method": "random", "n_estimators": 1, "max_depth": 1}
+    _, found = losses_of(fit_case("", of, DiPriMeClassifier, 1, **parameters), 20, 5)
+    np.testing.assert_allclose(np.abs(found), 3, rtol=1e-5)
 
 
 def test_where_the_tree_of_the_canary_is_unknown_its_likelihood_is_a_mean(monkeypatch):
@@ -80,7 +80,7 @@ def test_where_the_tree_of_the_canary_is_unknown_its_likelihood_is_a_mean(monkey
     case = fit_case("", of, DiPriMeClassifier, 1, epsilon=4, method="random", n_estimators=2, max_depth=1)
     _, found = losses_of(case, 30, 1)
     both, mixed = 4.0, math.log((math.exp(4) + math.exp(-4)) / 2)
-    assert all(min(abs(abs(loss) - both), abs(loss - mixed)) < 1e-6 for loss in found)
+    assert all(min(abs(abs(loss) - both), abs(loss - mixed)) < 1e-4 for loss in found)
     assert max(found) <= both
     monkeypatch.setattr(losses, "_log_sum", lambda logarithms: math.log(2) + float(np.max(logarithms)))
     _, taken_for_known = losses_of(case, 30, 1)
