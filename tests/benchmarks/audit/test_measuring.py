@@ -65,7 +65,7 @@ def test_gaussian_claims_are_bounded_in_mu_and_in_delta():
         ("transcript", "δ"),
     ]
     assert not any(bound.exceeds for bound in right)
-    assert all(bound.value > 1.3 for bound in right if bound.measure == "μ")
+    assert all(bound.value > 1.2 for bound in right if bound.measure == "μ")
     assert all(bound.value > bound.claim / 2 for bound in right if bound.measure == "δ")
     too_low = bounds(Claim(4.0, 0.01, 0.7 * 1.5), without, with_it)
     assert all(bound.exceeds for bound in too_low)
