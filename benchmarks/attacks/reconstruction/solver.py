@@ -24,7 +24,7 @@ from benchmarks.attacks.reconstruction.released import Released
 from benchmarks.attacks.reconstruction.tables import Rows, possible_rows
 
 PRECISION = 1000  # of logarithms of probabilities, which the solver takes as integers
-MOST_REPEATS = 12  # up to here log h! is exact, and beyond it is bounded by its last tangent
+REPEATS = (1, 2, 3, 5, 8)  # where the bound of log h! from below by straight lines is exact
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class _Problem:
         for number, log_share in zip(self.numbers, log_prior.tolist(), strict=True):
             self.terms.append(round(-PRECISION * log_share) * number)
             repeats = self.model.new_int_var(0, PRECISION * self.n_rows * 10, "")  # log h!, convex: above its chords
-            for h in range(1, MOST_REPEATS):
+            for h in REPEATS:
                 slope = round(PRECISION * math.log(h + 1))
                 self.model.add(repeats >= slope * number - slope * h + round(PRECISION * math.lgamma(h + 1)))
             self.terms.append(repeats)
