@@ -86,6 +86,4 @@ def gaussian_power(mu: float, false_rate: float) -> float:
 
 def count_guesses(scores_with: npt.NDArray[np.float64], scores_without: npt.NDArray[np.float64]) -> Guesses:
     """Return the guesses of an attack that says "with" where its score is positive."""
-    return Guesses(
-        int((scores_with > 0).sum()), len(scores_with), int((scores_without > 0).sum()), len(scores_without)
-    )
+    return Guesses(int((scores_with > 0).sum()), len(scores_with), int((scores_without > 0).sum()), len(scores_without))

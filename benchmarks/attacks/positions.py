@@ -1,8 +1,8 @@
 """The attack on positions: take away the first row, so that all others move up by one place.
 
 If the rows are cut into parts by position, a part for each tree, every part gets another row: one record that is
-removed changes all trees, each of which was paid for as if it were the only one. The table has as many rows as there are
-trees, with alternating classes, so that in every tree the class changes.
+removed changes all trees, each of which was paid for as if it were the only one. The table has as many rows as there
+are trees, with alternating classes, so that in every tree the class changes.
 """
 
 from __future__ import annotations

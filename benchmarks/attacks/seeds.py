@@ -41,7 +41,7 @@ def _walk(value: Any, nesting: int, seen: set[int]) -> Iterator[int]:
 
 
 def tables() -> tuple[tuple[Floats, Classes], tuple[Floats, Classes]]:
-    """Return a table with a record, and without: the record has a corner of the domain for itself, and its class too."""
+    """Return a table with a record, and without: the only one in its corner of the domain, and of its class."""
     rng = np.random.default_rng(0)
     X = np.vstack([rng.uniform(0, HIGH / 2, size=(N_ROWS, 2)), [[HIGH, HIGH]]])
     y = np.append(np.zeros(N_ROWS, dtype=np.int64), 1)
@@ -68,7 +68,9 @@ def _guess(target: Target, model: Any, probe: Floats, rng: np.random.Generator) 
     seeds = stored_seeds(model)
     if seeds:
         seen = model.predict_proba(probe)
-        distances = [np.abs(target.replay(model, seeds, *table).predict_proba(probe) - seen).sum() for table in tables()]
+        distances = [
+            np.abs(target.replay(model, seeds, *table).predict_proba(probe) - seen).sum() for table in tables()
+        ]
         if distances[0] != distances[1]:
             return bool(distances[0] < distances[1])
     return bool(rng.integers(2))

@@ -6,8 +6,8 @@ histogram: a variable for each possible row says how often it occurs. Counts of 
 discrete Laplace noise makes the logarithm of the likelihood a sum of absolute differences, and most problems are
 solved to proven optimality within seconds.
 
-With a prior, what is maximised is the posterior probability: n rows drawn from probabilities π form the histogram h with
-probability n!·∏ π^h / h!. Without a forest, that is the best guess of somebody who knows the population only.
+With a prior, what is maximised is the posterior probability: n rows drawn from probabilities π form the histogram h
+with probability n!·∏ π^h / h!. Without a forest, that is the best guess of somebody who knows the population only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Reconstruction:
     rows : array of shape (n_rows, n_columns)
         The rows, in no particular order.
     proven : bool
-        Whether no table is more likely. If not, time was over.
+        Whether no table is more likely. If not, the solver gave up.
     """
 
     rows: Rows
@@ -76,14 +76,14 @@ class _Problem:
                 self.model.add(repeats >= slope * number - slope * h + round(PRECISION * math.lgamma(h + 1)))
             self.terms.append(repeats)
 
-    def solve(self, seconds: float) -> tuple[npt.NDArray[np.int64], bool]:
-        """Return the best numbers that were found in the given time, and whether they are proven to be the best."""
+    def solve(self, effort: float) -> tuple[npt.NDArray[np.int64], bool]:
+        """Return the best numbers that were found with the given effort, and whether they are proven to be the best."""
         from ortools.sat.python import cp_model
 
         self.model.minimize(sum(self.terms))
         solver = cp_model.CpSolver()
-        solver.parameters.max_time_in_seconds = seconds
-        solver.parameters.num_workers = 1  # the same result on every machine, up to the time that it takes
+        solver.parameters.max_deterministic_time = effort  # not seconds: the same result on every machine
+        solver.parameters.num_workers = 1
         status = solver.solve(self.model)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return np.zeros(len(self.numbers), dtype=np.int64), False
@@ -96,7 +96,7 @@ def reconstruct(
     n_features: int,
     *,
     prior: npt.NDArray[np.float64] | None = None,
-    seconds: float = 20.0,
+    effort: float = 15.0,
     seed: int = 0,
 ) -> Reconstruction:
     """Return the table that makes what was released most likely, or most probable given a prior.
@@ -111,8 +111,8 @@ def reconstruct(
         The number of two-valued features; one column more is the class, of two values too.
     prior : array of shape (2^(n_features + 1),), optional
         The probability of each possible row, in the order of `possible_rows`.
-    seconds : float
-        The time limit of the solver.
+    effort : float
+        The limit of the solver's deterministic time, which is about as many seconds.
     seed : int
         Of the choice among rows that the forest does not tell apart, where there is no prior.
     """
@@ -126,7 +126,7 @@ def reconstruct(
                         problem.observe(2 * cells + of_class, count, forest.epsilon)
     if prior is not None:
         problem.expect(np.log(prior))
-    numbers, proven = problem.solve(seconds)
+    numbers, proven = problem.solve(effort)
     return Reconstruction(_completed(np.repeat(possible_rows(n_features + 1), numbers, axis=0), n_rows, seed), proven)
 
 

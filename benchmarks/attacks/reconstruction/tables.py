@@ -81,4 +81,4 @@ def credit() -> BinaryTable:
 
 
 def _above_median(X: npt.NDArray[np.float64], y: npt.NDArray[np.generic]) -> Rows:
-    return np.column_stack([X > np.median(X, axis=0), y.astype(np.int64)]).astype(np.int64)
+    return np.column_stack([np.median(X, axis=0) < X, y.astype(np.int64)]).astype(np.int64)
