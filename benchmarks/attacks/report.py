@@ -10,39 +10,41 @@ import numpy as np
 
 from benchmarks.attacks.membership.learners import N_ROUNDS
 from benchmarks.attacks.membership.measuring import FALSE_RATE, N_OTHERS, N_TYPICAL
-from benchmarks.attacks.reconstruction.measuring import EFFORT, REPEATS
+from benchmarks.attacks.reconstruction.measuring import REPEATS
 
 Line = dict[str, Any]
 Lines = dict[str, list[Line]]
 
 RECONSTRUCTION = """## Reconstruction
 
-The attack of Gorgé, Ferry, Gambs and Vidal (SaTML 2026): a constraint solver (CP-SAT) looks for the training table that makes
-the published counts of a forest's leaves most likely. Ten columns of real tables, each above its median or not, and the
-class; {sizes} rows, {repeats} draws of each. The attacker knows the columns, the number of rows, the noise, and the noisy
-sums of the leaves before they are shrunk. "Informed" attacks know besides how frequent each possible row is among all
-other rows of the table. *Error* is the share of wrong values after the best matching of rows, *exact* the share of rows
-that are right in all columns. The solver has {seconds:g} s; it proved its result the best in {proven:.0%} of all runs.
+The attack of Gorgé, Ferry, Gambs and Vidal (SaTML 2026): a constraint solver (CP-SAT) looks for the training table that
+makes the published counts of a forest's leaves most likely. Ten columns of real tables, each above its median or not,
+and the class; {sizes} rows, {repeats} draws of each. The attacker knows the columns, the number of rows, the noise, and
+the noisy sums of the leaves before they are shrunk. With the population known, he knows besides how frequent each
+possible row is among all other rows of the table. The first number is the share of wrong values after the best matching
+of rows, the second the share of rows that are right in all columns. The solver proved its result the best in
+{proven:.0%} of all runs.
 
 {table}
 """
 MEMBERSHIP = """## Membership
 
 Likelihood ratios of shadow models (Carlini et al. 2022). *Worst case*: the only record of its class, in a corner of the
-domain; the attacker knows the {others} others. *Typical*: {typical} real records, in tables drawn from the same population.
-The attacker reads the model's confidence and, of ours, all noisy sums. Advantage is the rate of true hits less that of false
-ones, with its 95 % confidence interval, beside the largest that the guarantee allows: (e^ε − 1)/(e^ε + 1), for boosting 2Φ(μ/2) −
-1. The last columns are true hits at {rate:.0%} false ones. Boosting has δ = 1e-6 and {rounds} rounds. *One random tree* spends
-all of ε on the numbers that the attack reads: it shows how close the attack comes to the bound.
+domain; the attacker knows the {others} others. *Typical*: {typical} real records, in tables drawn from the same
+population. The attacker reads the model's confidence and, of ours, all noisy sums. Advantage is the rate of true hits
+less that of false ones, with its 95 % confidence interval, beside the largest that the guarantee allows:
+(e^ε − 1)/(e^ε + 1), for boosting 2Φ(μ/2) − 1. The last columns are true hits at {rate:.0%} false ones. Boosting has
+δ = 1e-6 and {rounds} rounds. *One random tree* spends all of ε on the numbers that the attack reads: it shows how
+close the attack comes to the bound.
 
 {table}
 """
 LIBRARIES = """## Seeds and positions
 
-The same code against both libraries, at ε = 1. *Seeds*: look for seeds in the fitted model, fit again with them to the table
-with the record and to the table without, and compare. *Positions*: take away the first of ten rows with alternating classes, so that
-in a forest that deals rows to trees by position, every tree gets another row. "ε at least" is what the
-guesses prove, with 95 % confidence; more than 1 contradicts the claim.
+The same code against both libraries, at ε = 1. *Seeds*: look for seeds in the fitted model, fit again with them to the
+table with the record and to the table without, and compare. *Positions*: take away the first of ten rows with
+alternating classes, so that in a forest that deals rows to trees by position, every tree gets another row. "ε at least"
+is what the guesses prove, with 95 % confidence; more than 1 contradicts the claim.
 
 {table}
 """
@@ -89,9 +91,7 @@ def _reconstruction(lines: Sequence[Line]) -> str:
     head = ["forest", "ε", "attack or guess", *(f"{name}, {n} rows" for name, n in settings)]
     sizes = " or ".join(dict.fromkeys(n for _, n in settings))
     proven = [line["proven"] for line in lines if "proven" in line]
-    return RECONSTRUCTION.format(
-        sizes=sizes, repeats=REPEATS, seconds=EFFORT, proven=np.mean(proven), table=table(head, rows)
-    )
+    return RECONSTRUCTION.format(sizes=sizes, repeats=REPEATS, proven=np.mean(proven), table=table(head, rows))
 
 
 def _membership(lines: Sequence[Line]) -> str:
