@@ -25,6 +25,7 @@ from benchmarks.paths import FIGURES, RESULTS
 from diprime import PrivacyWarning
 
 PATH = RESULTS / "attacks.json"
+QUICK_SCALE = 0.05
 
 
 def _measured(name: str, lines: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -38,20 +39,25 @@ def _measured(name: str, lines: Iterator[dict[str, Any]]) -> list[dict[str, Any]
 
 def main() -> None:
     sections: dict[str, Callable[[argparse.Namespace], Iterator[dict[str, Any]]]] = {
-        "reconstruction": lambda options: reconstruction.measure(quick=options.quick),
-        "membership": lambda options: membership.measure(quick=options.quick),
-        "libraries": lambda options: libraries.measure(quick=options.quick, with_peers=not options.no_peers),
+        "reconstruction": lambda options: reconstruction.measure(options.scale, quick=options.quick),
+        "membership": lambda options: membership.measure(options.scale, quick=options.quick),
+        "libraries": lambda options: libraries.measure(options.scale, with_peers=not options.no_peers),
     }
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="python -m benchmarks.attacks"
     )
     parser.add_argument("--sections", nargs="+", choices=list(sections), default=list(sections), metavar="SECTION")
-    parser.add_argument("--quick", action="store_true", help="few fits, one small table: whether everything runs")
+    parser.add_argument("--quick", action="store_true", help="whether everything runs: few epsilons, one small table")
+    parser.add_argument(
+        "--scale", type=float, help="how many fits and draws, beside all of them (default: 1, quick 0.05)"
+    )
     parser.add_argument("--no-peers", action="store_true", help="without diffprivlib and its environment")
     parser.add_argument("--write", action="store_true", help="keep the results, the report and the figure")
     parser.add_argument("--report", action="store_true", help="measure nothing; write the report of what is kept")
     parser.add_argument("--data", help="the directory of Parquet files (default: see benchmarks.data)")
     options = parser.parse_args()
+    if options.scale is None:
+        options.scale = QUICK_SCALE if options.quick else 1.0
     if options.data:
         os.environ["DIPRIME_DATA"] = options.data
     warnings.simplefilter("ignore", PrivacyWarning)  # of fits without noise, and with a seed

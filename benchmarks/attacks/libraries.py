@@ -18,6 +18,7 @@ from benchmarks.utility.contenders import old_python
 
 EPSILON = 1.0
 SEED = 7
+LEAST_TRIALS = 40
 
 
 class Attack(NamedTuple):
@@ -26,12 +27,11 @@ class Attack(NamedTuple):
     run: Callable[..., Guesses]
     max_depth: int
     trials: int
-    quick_trials: int
 
 
 ATTACKS = {
-    "seeds": Attack(seeds.attack, 5, 300, 40),  # diffprivlib's default depth
-    "positions": Attack(positions.attack, 1, 3000, 200),  # each tree gets one row: deeper ones are only slower
+    "seeds": Attack(seeds.attack, 5, 300),  # diffprivlib's default depth
+    "positions": Attack(positions.attack, 1, 3000),  # each tree gets one row: deeper ones are only slower
 }
 
 
@@ -52,10 +52,10 @@ def of_diffprivlib(name: str, trials: int) -> Guesses:
         return Guesses(**json.loads(answer.read_text(encoding="utf-8")))
 
 
-def measure(*, quick: bool, with_peers: bool) -> Iterator[dict[str, Any]]:
+def measure(scale: float, *, with_peers: bool) -> Iterator[dict[str, Any]]:
     """Attack all forests; yield a line for each."""
     for name, attack in ATTACKS.items():
-        trials = attack.quick_trials if quick else attack.trials
+        trials = max(LEAST_TRIALS, round(scale * attack.trials))
         forests = {"diprime": partial(of_ours, name, trials)}
         if name == "seeds":
             forests[f"diprime, random_state={SEED} (the ledger: not private)"] = partial(of_ours, name, trials, SEED)

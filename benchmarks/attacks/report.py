@@ -10,7 +10,6 @@ import numpy as np
 
 from benchmarks.attacks.membership.learners import N_ROUNDS
 from benchmarks.attacks.membership.measuring import FALSE_RATE, N_OTHERS, N_TYPICAL
-from benchmarks.attacks.reconstruction.measuring import REPEATS
 
 Line = dict[str, Any]
 Lines = dict[str, list[Line]]
@@ -19,7 +18,7 @@ RECONSTRUCTION = """## Reconstruction
 
 The attack of Gorgé, Ferry, Gambs and Vidal (SaTML 2026): a constraint solver (CP-SAT) looks for the training table that
 makes the published counts of a forest's leaves most likely. Ten columns of real tables, each above its median or not,
-and the class; {sizes} rows, {repeats} draws of each. The attacker knows the columns, the number of rows, the noise, and
+and the class; {sizes} rows. Draws of each: {repeats}. The attacker knows the columns, the number of rows, the noise, and
 the noisy sums of the leaves before they are shrunk. With the population known, he knows besides how frequent each
 possible row is among all other rows of the table. The first number is the share of wrong values after the best matching
 of rows, the second the share of rows that are right in all columns. The solver proved its result the best in
@@ -33,9 +32,10 @@ Likelihood ratios of shadow models (Carlini et al. 2022). *Worst case*: the only
 domain; the attacker knows the {others} others. *Typical*: {typical} real records, in tables drawn from the same
 population. The attacker reads the model's confidence and, of ours, all noisy sums. Advantage is the rate of true hits
 less that of false ones, with its 95 % confidence interval, beside the largest that the guarantee allows:
-(e^ε − 1)/(e^ε + 1), for boosting 2Φ(μ/2) − 1. The last columns are true hits at {rate:.0%} false ones. Boosting has
-δ = 1e-6 and {rounds} rounds. *One random tree* spends all of ε on the numbers that the attack reads: it shows how
-close the attack comes to the bound.
+(e^ε − 1)/(e^ε + 1), for boosting 2Φ(μ/2) − 1. The last columns are true hits at {rate:.0%} false ones. *Models* is the
+number of shadow models with the record, and of those without, and the same numbers are attacked (of typical records,
+half as many). Boosting has δ = 1e-6 and {rounds} rounds. *One random tree* spends all of ε on the numbers that the
+attack reads: it shows how close the attack comes to the bound.
 
 {table}
 """
@@ -91,7 +91,9 @@ def _reconstruction(lines: Sequence[Line]) -> str:
     head = ["forest", "ε", "attack or guess", *(f"{name}, {n} rows" for name, n in settings)]
     sizes = " or ".join(dict.fromkeys(n for _, n in settings))
     proven = [line["proven"] for line in lines if "proven" in line]
-    return RECONSTRUCTION.format(sizes=sizes, repeats=REPEATS, proven=np.mean(proven), table=table(head, rows))
+    return RECONSTRUCTION.format(
+        sizes=sizes, repeats=1 + max(line["repeat"] for line in lines), proven=np.mean(proven), table=table(head, rows)
+    )
 
 
 def _membership(lines: Sequence[Line]) -> str:
@@ -100,6 +102,7 @@ def _membership(lines: Sequence[Line]) -> str:
             line["learner"],
             epsilon_text(line["epsilon"]),
             line["record"],
+            f"{line['fits']}",
             f"{line['advantage']:.3f} ({line['low']:.3f} to {line['high']:.3f})",
             f"{line['bound']:.3f}",
             f"{line['power']:.3f}",
@@ -107,7 +110,7 @@ def _membership(lines: Sequence[Line]) -> str:
         ]
         for line in sorted(lines, key=lambda line: line["record"] != "worst case")
     ]
-    head = ["learner", "ε", "record", "advantage", "at most", "true hits", "at most"]
+    head = ["learner", "ε", "record", "models", "advantage", "at most", "true hits", "at most"]
     return MEMBERSHIP.format(
         others=N_OTHERS, typical=N_TYPICAL, rate=FALSE_RATE, rounds=N_ROUNDS, table=table(head, rows)
     )

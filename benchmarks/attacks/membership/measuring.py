@@ -37,9 +37,9 @@ FALSE_RATE = 0.05
 RESAMPLES = 1000
 LONE_CLASS = 2
 
-FITS = {Forest: 1000, RandomTree: 1000, Boosting: 150, RandomForest: 100, HistBoosting: 50}
+FITS = {Forest: 1000, RandomTree: 1000, Boosting: 200, RandomForest: 100, HistBoosting: 50}
 """Shadow models of each side, and as many under attack."""
-QUICK_FITS = {Forest: 60, RandomTree: 60, Boosting: 10, RandomForest: 20, HistBoosting: 20}
+LEAST_FITS = 20
 
 
 def learners(*, quick: bool) -> list[Learner]:
@@ -119,10 +119,10 @@ def _typical_guesses(scores: Floats, is_in: npt.NDArray[np.bool_]) -> tuple[Gues
     return Guesses(*counts.sum(axis=0).tolist()), (low, high)
 
 
-def measure(*, quick: bool) -> Iterator[dict[str, Any]]:
+def measure(scale: float, *, quick: bool) -> Iterator[dict[str, Any]]:
     """Attack all learners; yield a line for each and each kind of record."""
     for learner in learners(quick=quick):
-        fits = (QUICK_FITS if quick else FITS)[type(learner)]
+        fits = max(LEAST_FITS, round(scale * FITS[type(learner)]))
         facts = {
             "learner": learner.name,
             "epsilon": str(learner.epsilon),
@@ -141,7 +141,7 @@ def measure(*, quick: bool) -> Iterator[dict[str, Any]]:
             "high": high,
             "power": power(inside, outside),
         }
-        scores, is_in = typical(learner, max(fits // 2, 10))
+        scores, is_in = typical(learner, fits // 2)
         guesses, (low, high) = _typical_guesses(scores, is_in)
         yield {
             **facts,

@@ -80,19 +80,19 @@ def attack(case: Case, released: Released, effort: float) -> Iterator[tuple[str,
         yield name, closeness(case.rows, found.rows), found.proven
 
 
-def cases(*, quick: bool) -> Iterator[Case]:
+def cases(scale: float, *, quick: bool) -> Iterator[Case]:
     """Draw the rows under attack."""
     tables = (breast_cancer(),) if quick else (breast_cancer(), credit())
-    for repeat in range(1 if quick else REPEATS):
+    for repeat in range(max(1, round(scale * REPEATS))):
         for table in tables:
             for n_rows in SIZES[:1] if quick else SIZES:
                 rows, population = table.draw(n_rows, repeat)
                 yield Case(table, rows, population, population_prior(population), repeat)
 
 
-def measure(*, quick: bool) -> Iterator[dict[str, Any]]:
+def measure(scale: float, *, quick: bool) -> Iterator[dict[str, Any]]:
     """Attack everything; yield a line for each table that was made up or reconstructed."""
-    for case in cases(quick=quick):
+    for case in cases(scale, quick=quick):
         facts = {"table": case.table.name, "n_rows": len(case.rows), "repeat": case.repeat}
         for name, rows in guesses(case, EFFORT).items():
             yield {**facts, "forest": "none", "epsilon": "0", "attack": name, **closeness(case.rows, rows)._asdict()}

@@ -32,13 +32,21 @@ def test_every_section_has_its_table():
         {
             "reconstruction": RECONSTRUCTION,
             "membership": [
-                {"learner": "tree", "record": "typical", "bound": 0.9, "power": 0.1, "power_bound": 0.2, **evidence}
+                {
+                    "learner": "tree",
+                    "record": "typical",
+                    "fits": 30,
+                    "bound": 0.9,
+                    "power": 0.1,
+                    "power_bound": 0.2,
+                    **evidence,
+                }
             ],
             "libraries": [{"attack": "seeds", "forest": "f", "trials": 9, "epsilon_at_least": 2.345, **evidence}],
         }
     )
     assert f"| {DEFAULTS} | 1 | {INFORMED} | 0.200, 50% |" in text
-    assert "| tree | 1 | typical | 0.500 (0.400 to 0.600) | 0.900 | 0.100 | 0.200 |" in text
+    assert "| tree | 1 | typical | 30 | 0.500 (0.400 to 0.600) | 0.900 | 0.100 | 0.200 |" in text
     assert "| seeds | f | 9 | 0.500 (0.400 to 0.600) | 2.35 |" in text
 
 

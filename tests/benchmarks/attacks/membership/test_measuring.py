@@ -13,8 +13,8 @@ def test_a_forest_that_is_not_private_gives_the_worst_case_away():
 
 
 def test_the_attack_sees_that_less_noise_was_added_than_was_paid_for():
-    # The advantage against one noisy count is tanh(ε/2): 0.905 at ε = 3, 0.462 at 1, 0.05 at 0.1. With 120 models of each
-    # side, its standard deviation is 0.03 at 3 and 0.065 at 0.1: each line fails once in 10⁶ at most.
+    # The advantage against one noisy count is tanh(ε/2): 0.905 at ε = 3, 0.462 at 1, 0.05 at 0.1. With 120 models of
+    # each side, its standard deviation is 0.03 at 3 and 0.065 at 0.1: each line fails once in 10⁶ at most.
     assert count_guesses(*worst_case(RandomTree(3.0), 120)).advantage > RandomTree(1.0).largest_advantage() + 0.1
     assert count_guesses(*worst_case(RandomTree(0.1), 120)).advantage < 0.4
 
