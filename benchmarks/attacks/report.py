@@ -18,8 +18,8 @@ RECONSTRUCTION = """## Reconstruction
 
 The attack of Gorgé, Ferry, Gambs and Vidal (SaTML 2026): a constraint solver (CP-SAT) looks for the training table that
 makes the published counts of a forest's leaves most likely. Ten columns of real tables, each above its median or not,
-and the class; {sizes} rows. Draws of each: {repeats}. The attacker knows the columns, the number of rows, the noise, and
-the noisy sums of the leaves before they are shrunk. With the population known, he knows besides how frequent each
+and the class; {sizes} rows. Draws of each: {repeats}. The attacker knows the columns, the number of rows, the noise,
+and the noisy sums of the leaves before they are shrunk. With the population known, he knows besides how frequent each
 possible row is among all other rows of the table. The first number is the share of wrong values after the best matching
 of rows, the second the share of rows that are right in all columns. The solver proved its result the best in
 {proven:.0%} of all runs.

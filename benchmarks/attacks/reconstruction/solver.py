@@ -114,7 +114,7 @@ def reconstruct(
     effort : float
         The limit of the solver's deterministic time, which is about as many seconds.
     seed : int
-        Of the choice among rows that the forest does not tell apart, where there is no prior.
+        Of the random choice among rows that no tree tells apart, where there is no prior.
     """
     problem = _Problem(2 << n_features, n_rows)
     for forest in released:
@@ -127,10 +127,25 @@ def reconstruct(
     if prior is not None:
         problem.expect(np.log(prior))
     numbers, proven = problem.solve(effort)
-    return Reconstruction(_completed(np.repeat(possible_rows(n_features + 1), numbers, axis=0), n_rows, seed), proven)
+    rng = np.random.default_rng(seed)
+    if prior is None:
+        numbers = _spread(numbers, released, rng)
+    rows = np.repeat(possible_rows(n_features + 1), numbers, axis=0)
+    lacking = n_rows - len(rows)  # none, unless the solver found nothing at all
+    return Reconstruction(np.vstack([rows, rng.integers(0, 2, size=(lacking, n_features + 1))]), proven)
 
 
-def _completed(rows: Rows, n_rows: int, seed: int) -> Rows:
-    """Return the rows, and random ones in the place of those that the solver found none for."""
-    lacking = n_rows - len(rows)
-    return np.vstack([rows, np.random.default_rng(seed).integers(0, 2, size=(lacking, rows.shape[1]))])
+def _spread(
+    numbers: npt.NDArray[np.int64], released: Sequence[Released], rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Distribute rows at random among those that no tree tells apart: all of these tables are equally likely."""
+    leaves = np.vstack([forest.leaf_of for forest in released])
+    groups = np.unique(leaves, axis=1, return_inverse=True)[1].reshape(-1)
+    spread = np.zeros_like(numbers)
+    for group in range(groups.max() + 1):
+        cells = np.flatnonzero(groups == group)
+        for of_class in (0, 1):
+            kinds = 2 * cells + of_class
+            drawn = rng.choice(kinds, size=int(numbers[kinds].sum()))
+            spread += np.bincount(drawn, minlength=len(numbers))
+    return spread

@@ -62,3 +62,10 @@ def test_no_table_is_more_likely_than_the_one_found(with_prior):
 def test_without_a_forest_the_prior_alone_decides():
     prior = np.array([0.5, 0.3, 0.1, 0.1])
     assert np.array_equal(histogram(reconstruct([], 10, 1, prior=prior).rows), [5, 3, 1, 1])
+
+
+def test_rows_that_no_tree_tells_apart_are_chosen_at_random():
+    one_split = Released(np.array([[0] * 32 + [1] * 32]), np.array([[[40, 0], [0, 0]]]), math.inf)
+    rows = reconstruct([one_split], 40, 6).rows
+    assert rows[:, 0].max() == rows[:, -1].max() == 0  # what the tree says
+    assert 0.2 < rows[:, 1:-1].mean() < 0.8  # 200 coins are all within these limits but once in 10¹⁶
