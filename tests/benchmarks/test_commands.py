@@ -12,6 +12,7 @@ from benchmarks.paths import ROOT
     "module", ["fuzz", "utility", "paper", "persons", "search", "speed", "speed.memory", "open_domains", "scores"]
     "module", ["utility", "paper", "persons", "search", "speed", "speed.memory", "open_domains", "scores", "mutants"]
     "module", ["audit", "utility", "paper", "persons", "search", "speed", "speed.memory", "open_domains", "scores"]
+    "module", ["attacks", "utility", "paper", "persons", "search", "speed", "speed.memory", "open_domains", "scores"]
 )
 def test_commands_have_help_and_are_named_in_it(module):
     command = [sys.executable, "-m", f"benchmarks.{module}", "--help"]
