@@ -14,8 +14,8 @@ from benchmarks.attacks.membership.measuring import FALSE_RATE, N_OTHERS, N_TYPI
 Line = dict[str, Any]
 Lines = dict[str, list[Line]]
 
-MEASURED = """Measured by `python -m benchmarks.attacks --write`. With `--scale`, there are fewer draws and models than by
-default; the tables state how many there were."""
+MEASURED = """Measured by `python -m benchmarks.attacks --write`. With `--scale`, there are fewer draws and models than
+by default; the tables state how many there were."""
 RECONSTRUCTION = """## Reconstruction
 
 The attack of Gorgé, Ferry, Gambs and Vidal (SaTML 2026): a constraint solver (CP-SAT) looks for the training table that
