@@ -84,7 +84,7 @@ def edit_tree(content: Any, rng: random.Random) -> None:
     elif action == 2:
         parent[str(rng.choice(TOKENS))] = parent[key]
     elif action == 3 and isinstance(parent[key], int | float):
-        parent[key] = parent[key] + rng.choice((-1, 1, 0.5, 2**31, -parent[key]))
+        parent[key] += rng.choice((-1, 1, 2**31, -parent[key]))
     else:
         parent[key] = rng.choice(TOKENS)
 
