@@ -31,10 +31,10 @@ FOLDER = CACHE / "fuzz"
 HEAD = """\
 # Hostile files
 
-`python -m benchmarks.fuzz`: diprime {version} on Python {python}, {date}, commit {commit}. Files are changed by
-structure, with lengths and checksums that fit, or byte by byte. The coverage of the library's Python code guides the
-changes; that of compiled code does not. One of {use} files that are read is used as well, and one of {report} models is
-reported.
+`python -m benchmarks.fuzz`: diprime {version} on Python {python}, {date}, commit {commit}. Figures add up over
+runs, of which this was the last. Files are changed by structure, with lengths and checksums that fit, or byte by byte.
+The coverage of the library's Python code guides the changes; that of compiled code does not. One of {use} files that
+are read is used as well, and one of {report} models is reported.
 
 Findings would be: an error that is not one sentence, a process that ends, more than {seconds:g} s of processor time, a
 peak of memory that grows by more than {base} MiB and {times} times the file, and an import, a compilation or a process

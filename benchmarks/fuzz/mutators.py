@@ -16,7 +16,7 @@ PARQUET_MAGIC = b"PAR1"
 RAW_SHARE = 0.1  # of the changes that leave lengths and checksums as they are
 
 TOKENS: list[Any] = [
-    None, True, False, 0, 1, -1, 2, 20, 21, 255, 256, 2**31, 2**53, 2**63, 10**30, 0.0, -0.0, 0.5, 1e-320, 1e308,
+    None, True, False, 0, 1, -1, 2, 20, 21, 255, 256, 2**31, 2**53, 2**63, 10**30, 10**400, 0.0, -0.0, 0.5, 1e308,
     float("inf"), float("nan"), "", "0", "1", "1/2", "1/3", "inf", "-1", "1/0", "9" * 400, "1/" + "9" * 400, "1e999",
     "auto", "infer", "paper", "strict", "forest", "boosting", "classification", "regression", "numeric", "integer",
     "categorical", "date", "linear", "log", "2020-01-01", "9999-12-31", "0001-01-01", "year", "leaf sums", "round sums",
@@ -84,7 +84,7 @@ def edit_tree(content: Any, rng: random.Random) -> None:
     elif action == 2:
         parent[str(rng.choice(TOKENS))] = parent[key]
     elif action == 3 and isinstance(parent[key], int | float):
-        parent[key] = parent[key] + rng.choice((-1, 1, 0.5, 2**31, -parent[key]))
+        parent[key] += rng.choice((-1, 1, 2**31, -parent[key]))
     else:
         parent[key] = rng.choice(TOKENS)
 

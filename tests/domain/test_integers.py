@@ -105,6 +105,7 @@ def test_integers_beyond_2_to_the_53_are_rounded_as_their_thresholds_are():
         ((0, float("nan")), "high = nan is not a whole number"),
         ((0, float("inf")), "high = inf is not a whole number"),
         ((0, 2**63), "does not fit in 64 bits"),
+        pytest.param((0, 10**400), "does not fit in 64 bits", id="10^400"),
     ],
 )
 def test_wrong_bounds_are_refused(ends, words):

@@ -4,6 +4,7 @@ import pytest
 
 from diprime import DiPriMeBoostingRegressor, DiPriMeRegressor, Domain, Numeric, load, merge
 from diprime.estimators.agreement import check_agreement
+from diprime.report import render
 from tests.small_data import make
 
 X, Y = make("regression", 200)
@@ -46,3 +47,13 @@ def test_a_ledger_does_not_spend_more_than_its_epsilon():
     model.privacy_.charges *= 2
     with pytest.raises(ValueError, match="spends more than its epsilon"):
         check_agreement(model)
+
+
+@pytest.mark.parametrize("estimator", SMALL)
+def test_a_fit_at_the_largest_epsilon_can_be_saved_and_shown(tmp_path, estimator):
+    estimator(1e200, CLOSED, **SMALL[estimator]).fit(X, Y).save(tmp_path / "m")
+    model = load(tmp_path / "m")
+    assert "epsilon = 1e+200" in str(model.privacy_)
+    assert "1e+200" in render(model)
+    with pytest.raises(ValueError, match="from 1e-200 to 1e200"):
+        estimator(1e308, CLOSED, **SMALL[estimator]).fit(X, Y)

@@ -155,14 +155,14 @@ class DataFile:
     def _small_blocks(self, block: bytes, n_columns: int) -> Iterator[bytes]:
         """Cut a block of records into blocks of `MAX_CELLS` values; refuse one that has far more values than bytes."""
         n_cells = block.count(b"\n") * n_columns
-        end = _end_of_records(block[: len(block) // 2])
-        if n_cells <= MAX_CELLS or not end:
-            yield block
-            return
-        if n_cells > MAX_CELLS_PER_BYTE * len(block):
+        if n_cells > MAX_CELLS and n_cells > MAX_CELLS_PER_BYTE * len(block):
             raise InputError(f"{self.path} cannot be read as CSV: its rows have far fewer fields than the header.")
-        yield from self._small_blocks(block[:end], n_columns)
-        yield from self._small_blocks(block[end:], n_columns)
+        end = _end_of_records(block[: len(block) // 2]) if n_cells > MAX_CELLS else 0
+        if end:
+            yield from self._small_blocks(block[:end], n_columns)
+            yield from self._small_blocks(block[end:], n_columns)
+        else:
+            yield block
 
     def no_rows(self) -> pl.DataFrame:
         """Return the table without its rows: names and types of columns, which are all text in a CSV file."""

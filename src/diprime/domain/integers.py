@@ -87,7 +87,7 @@ class Integer:
 def _whole(value: Any, name: str) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"{name} = {short(value)} is not a whole number; give an integer.")
-    if not float(value).is_integer():
+    if not isinstance(value, (int, np.integer)) and not float(value).is_integer():
         raise ValueError(f"{name} = {short(value)} is not a whole number; give an integer, or use Numeric.")
     if int(value).bit_length() > MAX_BITS:
         raise ValueError(f"{name} = {short(value)} does not fit in 64 bits; use Numeric for numbers of this size.")

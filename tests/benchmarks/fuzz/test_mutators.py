@@ -51,3 +51,10 @@ def test_text_is_changed_in_many_ways(kind):
     for data in SEEDS[kind]():
         changed = {MUTATORS[kind](data, 10**6, random.Random(seed), flip) for seed in range(100)}
         assert len(changed) > 40
+
+
+def test_numbers_of_any_size_are_changed():
+    for seed in range(300):
+        content = {"a": 10**400, "b": [1e308, -1]}
+        mutators.edit_tree(content, random.Random(seed))
+        assert json.dumps(content)
