@@ -37,8 +37,8 @@ def keys(seed: int | None) -> Callable[[], bytes]:
 
 
 def commit() -> str:
-    """Return the commit that is audited: the last that changed the library or the audit."""
-    of = ["--", "src", "benchmarks/audit"]
+    """Return the commit that is audited: the last that changed the library."""
+    of = ["--", "src"]
     try:
         name = _git("log", "-1", "--format=%h", *of)
         return name + (", with changes" if _git("status", "--porcelain", *of) else "")

@@ -23,9 +23,11 @@ file of a model; *transcript* is everything that was released for it. Events are
 of a logistic regression and of boosted trees on all of them, and of the *exact loss*: the logarithm of how much
 likelier the transcript is with the canary, computed from the exact distributions of all releases.
 
-**A bound above the claim refutes the claim. {verdict}** A bound below it shows no more than itself. "Reached" is the
-power of the audit: a fit that truly costs that part of its claim would still be below it. The largest exact loss that
-was seen says how much of ε the canary makes use of, whether or not so many fits are enough to see it.
+**A bound above the claim refutes the claim. {verdict}**
+
+A bound below the claim shows no more than itself. "Reached" is the power of the audit: where half is reached, a fit has to
+cost about twice its claim to be noticed. The largest exact loss that was seen says how much of ε the canary makes use
+of, whether or not so many fits are enough to see it.
 
 ## Pure ε
 
