@@ -25,9 +25,9 @@ likelier the transcript is with the canary, computed from the exact distribution
 
 **A bound above the claim refutes the claim. {verdict}**
 
-A bound below the claim shows no more than itself. "Reached" is the power of the audit: where half is reached, a fit has to
-cost about twice its claim to be noticed. The largest exact loss that was seen says how much of ε the canary makes use
-of, whether or not so many fits are enough to see it.
+A bound below the claim shows no more than itself. "Reached" is the power of the audit: where half is reached, a fit has
+to cost about twice its claim to be noticed. The largest exact loss that was seen says how much of ε the canary makes
+use of, whether or not so many fits are enough to see it.
 
 ## Pure ε
 
