@@ -153,14 +153,14 @@ def _paper() -> Iterator[Control]:
     title = "accounting as published"
     exp = {"method": "diprime-exp", "epsilon": 4, "accounting": "paper", **ONE_SPLIT}
     numbers, second = neighbours.boundary_value(), neighbours.second_row(32)
-    case = fit_case("forest, diprime-exp", numbers, DiPriMeRegressor, 4000, max_features=1, **exp)
+    case = fit_case("forest, diprime-exp, numbers", numbers, DiPriMeRegressor, 4000, max_features=1, **exp)
     yield Control(title, replace(case, exact=False))
     of_splits = {**exp, "epsilon": 2, "max_features": 32, "split_share": ALMOST_ALL}
     yield Control(title, fit_case("forest, diprime-exp, 32 features", second, DiPriMeClassifier, 2500, **of_splits))
     yield published_decision_forest(4, 6000)
     one = {"epsilon": 4, "accounting": "paper", "n_estimators": 1, "max_depth": 1, "n_bins": 2}
     empty = neighbours.empty_table(numbers=True)
-    yield Control(title, replace(fit_case("DP-RF", empty, DPRandomForestRegressor, 6000, **one), exact=False))
+    yield Control(title, replace(fit_case("DP-RF, numbers", empty, DPRandomForestRegressor, 6000, **one), exact=False))
 
 
 def forgotten_charge(epsilon: float, fits: int) -> Control:

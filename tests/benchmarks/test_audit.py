@@ -56,6 +56,17 @@ def test_every_estimator_method_and_kind_of_neighbour_is_audited():
         assert name in text
 
 
+def test_settings_of_classes_and_of_numbers_have_different_names():
+    """Results are kept by their names."""
+    tasks = {}
+    for case in all_cases():
+        kind = tasks.setdefault((case.name, case.neighbours.name), case.neighbours.domain)
+        assert (kind.task, kind.layout.n_outputs) == (
+            case.neighbours.domain.task,
+            case.neighbours.domain.layout.n_outputs,
+        )
+
+
 def test_quick_audits_are_small_and_have_controls():
     quick = planned(quick=True)
     assert sum(case.fits for _, case in quick) < 10_000
