@@ -71,6 +71,13 @@ def _begun() -> Run:
     return replace(run, results=earlier.results) if earlier.is_about(run) else run
 
 
+def _write(run: Run) -> None:
+    """Write the results, in the order of the full table, and without those of settings that there are no more."""
+    run = run.in_order([(control, case.name, case.neighbours.name) for control, case in planned(quick=False)])
+    run.save(RESULTS / "audit.json")
+    (RESULTS / "audit.md").write_text(report(run, ALMOST_ALL), encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="python -m benchmarks.audit"
@@ -94,8 +101,7 @@ def main() -> None:
             print(line(results[-1]), flush=True)
             if run is not None:
                 run = run.with_result(results[-1])
-                run.save(RESULTS / "audit.json")
-                (RESULTS / "audit.md").write_text(report(run, ALMOST_ALL), encoding="utf-8")
+                _write(run)
     print(verdict(results))
     sys.exit(0 if all(result.passes for result in results) else 1)
 

@@ -81,6 +81,11 @@ class Run:
         """Return a run with one more result, in place of an earlier one of the same."""
         return replace(self, results=(*(r for r in self.results if r.key != result.key), result))
 
+    def in_order(self, names: Sequence[tuple[str, str, str]]) -> Run:
+        """Return a run with its results in the order of names: of what is broken, the case and the neighbours."""
+        known = [result for result in self.results if result.name in names]
+        return replace(self, results=tuple(sorted(known, key=lambda r: (names.index(r.name), r.claim.epsilon))))
+
     def is_about(self, other: Run) -> bool:
         """Return whether another run is about the same code."""
         return (self.version, self.commit) == (other.version, other.commit)
