@@ -90,6 +90,8 @@ def main() -> None:
     parser.add_argument("--confidence", type=float, help="of the bounds of one setting")
     parser.add_argument("--seed", type=int, help="for runs that can be repeated (default: fresh bits)")
     options = parser.parse_args()
+    if options.quick and options.write:
+        parser.error("the table is not written from a quick run; leave out --quick or --write")
     error = 1 - options.confidence if options.confidence else QUICK_ERROR if options.quick else ERROR
     source = keys(options.seed)
     results: list[Result] = []
