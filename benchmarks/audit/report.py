@@ -14,8 +14,8 @@ from benchmarks.utility.scores import table
 TEXT = """# Audit of ε
 
 Made by `python -m benchmarks.audit --write` on {date}, with diprime {version}, commit {commit}: {fits:,} fits
-of {n} settings in {minutes:.0f} minutes of one process. `--scale` sets the numbers of fits, which are in the tables: more
-of them bring bounds closer to the truth.
+of {n} settings in {minutes:.0f} minutes of one process. `--scale` sets the numbers of fits, which are in the tables:
+more of them bring bounds closer to the truth.
 
 Two neighbouring tables, with a canary and without, are fitted many times. A quarter of the fits of each table is
 learnt from, another quarter chooses an event, and the other half counts how often it happens. The bounds are those of
