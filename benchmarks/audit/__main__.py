@@ -37,8 +37,8 @@ def keys(seed: int | None) -> Callable[[], bytes]:
 
 
 def commit() -> str:
-    """Return the commit that is audited: the last that changed the library or the audit."""
-    of = ["--", "src", "benchmarks/audit"]
+    """Return the commit that is audited: the last that changed the library."""
+    of = ["--", "src"]
     try:
         name = _git("log", "-1", "--format=%h", *of)
         return name + (", with changes" if _git("status", "--porcelain", *of) else "")
@@ -71,6 +71,13 @@ def _begun() -> Run:
     return replace(run, results=earlier.results) if earlier.is_about(run) else run
 
 
+def _write(run: Run) -> None:
+    """Write the results, in the order of the full table, and without those of settings that there are no more."""
+    run = run.in_order([(control, case.name, case.neighbours.name) for control, case in planned(quick=False)])
+    run.save(RESULTS / "audit.json")
+    (RESULTS / "audit.md").write_text(report(run, ALMOST_ALL), encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="python -m benchmarks.audit"
@@ -83,6 +90,8 @@ def main() -> None:
     parser.add_argument("--confidence", type=float, help="of the bounds of one setting")
     parser.add_argument("--seed", type=int, help="for runs that can be repeated (default: fresh bits)")
     options = parser.parse_args()
+    if options.quick and options.write:
+        parser.error("the table is not written from a quick run; leave out --quick or --write")
     error = 1 - options.confidence if options.confidence else QUICK_ERROR if options.quick else ERROR
     source = keys(options.seed)
     results: list[Result] = []
@@ -94,8 +103,7 @@ def main() -> None:
             print(line(results[-1]), flush=True)
             if run is not None:
                 run = run.with_result(results[-1])
-                run.save(RESULTS / "audit.json")
-                (RESULTS / "audit.md").write_text(report(run, ALMOST_ALL), encoding="utf-8")
+                _write(run)
     print(verdict(results))
     sys.exit(0 if all(result.passes for result in results) else 1)
 

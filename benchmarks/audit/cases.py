@@ -92,7 +92,7 @@ def _leaves() -> Iterator[Case]:
     classes, numbers = DiPriMeClassifier, DiPriMeRegressor
     for epsilon in (1, 4):
         yield fit_case("forest, random", empty, classes, 4000, epsilon=epsilon, n_estimators=1, **random)
-    yield fit_case("forest, random", boundary, numbers, 3000, epsilon=4, n_estimators=1, **random)
+    yield fit_case("forest, random, numbers", boundary, numbers, 3000, epsilon=4, n_estimators=1, **random)
     all_rows = {"n_estimators": 2, "partition": False, **random}
     yield fit_case("forest, random, all rows in 2 trees", last, classes, 3000, epsilon=4, **all_rows)
     yield fit_case("forest, random, rows in 2 parts", last, classes, 3000, epsilon=4, n_estimators=2, **random)
@@ -115,7 +115,7 @@ def _medians() -> Iterator[Case]:
     lone, missing = neighbours.lone_category(), neighbours.missing_everything(numbers=True)
     yield fit_case("forest, diprime, splits", balance, classes, 3000, method="diprime", **medians)
     yield fit_case("forest, diprime, splits", lone, classes, 2500, method="diprime", **medians)
-    yield fit_case("forest, diprime, splits", missing, DiPriMeRegressor, 2500, method="diprime", **medians)
+    yield fit_case("forest, diprime, splits, numbers", missing, DiPriMeRegressor, 2500, method="diprime", **medians)
     yield fit_case(
         "forest, diprime-flip, splits", balance, classes, 3000, method="diprime-flip", max_features=1, **medians
     )
@@ -123,7 +123,7 @@ def _medians() -> Iterator[Case]:
     yield fit_case("forest, diprime-exp, splits", two, classes, 3000, **both, **medians)
     yield fit_case("forest, diprime-exp, splits", neighbours.misfit(), classes, 3000, **both, **medians)
     yield fit_case(
-        "forest, diprime-exp",
+        "forest, diprime-exp, numbers",
         neighbours.misfit(numbers=True),
         DiPriMeRegressor,
         2500,
@@ -144,9 +144,9 @@ def _joint() -> Iterator[Case]:
         yield fit_case("forest, joint, depth 2", twice, classes, 4000, epsilon=epsilon, **TWO_SPLITS)
     missing = neighbours.missing_everything()
     yield fit_case("forest, joint", missing, classes, 2500, epsilon=4, **ONE_SPLIT)
-    yield fit_case("forest, joint", neighbours.misfit(numbers=True), numbers, 2500, epsilon=4, **ONE_SPLIT)
+    yield fit_case("forest, joint, numbers", neighbours.misfit(numbers=True), numbers, 2500, epsilon=4, **ONE_SPLIT)
     yield fit_case(
-        "forest, joint, depth 2", neighbours.misfit_twice(numbers=True), numbers, 2500, epsilon=8, **TWO_SPLITS
+        "forest, joint, depth 2, numbers", neighbours.misfit_twice(numbers=True), numbers, 2500, epsilon=8, **TWO_SPLITS
     )
     parts = {"n_estimators": 2, "max_depth": 1}
     yield fit_case("forest, joint, rows in 2 parts", once, classes, 2500, epsilon=4, **parts)
@@ -186,8 +186,8 @@ def _window_for_all() -> Iterator[None]:
 def _windows() -> Iterator[Case]:
     of = neighbours.low_target()
     for name, depth, setting in [
-        ("forest, joint, window", 1, _window_for_all),
-        ("forest, joint, windows of nodes", 3, _windows_for_all),
+        ("forest, joint, numbers, window", 1, _window_for_all),
+        ("forest, joint, numbers, windows of nodes", 3, _windows_for_all),
     ]:
         release = fitted(DiPriMeRegressor, of, epsilon=8, n_estimators=1, max_depth=depth)
         yield Case(name, of, release, 2500, setting=setting)
@@ -202,15 +202,15 @@ def _comparators() -> Iterator[Case]:
     yield fit_case("DP-RF, no splits", neighbours.off_balance(), DPRandomForestClassifier, 4000, max_depth=0, **one)
     yield fit_case("DP-RF", once, DPRandomForestClassifier, 4000, max_depth=1, **one)
     yield fit_case("DP-DF", once, DPDecisionForestClassifier, 4000, max_depth=1, **one)
-    yield fit_case("DP-RF", neighbours.misfit(numbers=True), DPRandomForestRegressor, 4000, max_depth=1, **one)
+    yield fit_case("DP-RF, numbers", neighbours.misfit(numbers=True), DPRandomForestRegressor, 4000, max_depth=1, **one)
 
 
 def _boosting() -> Iterator[Case]:
     few = {"epsilon": 4, "delta": 0.01, "n_rounds": 3}
     two, four = neighbours.alone_among(100), neighbours.alone_among(100, n_classes=4)
     yield fit_case("boosting", two, DiPriMeBoostingClassifier, 2500, **few)
-    yield fit_case("boosting", four, DiPriMeBoostingClassifier, 2500, **few)
-    yield fit_case("boosting", neighbours.boundary_value(), DiPriMeBoostingRegressor, 2500, **few)
+    yield fit_case("boosting, 4 classes", four, DiPriMeBoostingClassifier, 2500, **few)
+    yield fit_case("boosting, numbers", neighbours.boundary_value(), DiPriMeBoostingRegressor, 2500, **few)
     yield fit_case(
         "boosting, persons", neighbours.person(3), DiPriMeBoostingClassifier, 2000, max_records_per_group=3, **few
     )

@@ -135,7 +135,7 @@ def _noise() -> Iterator[Control]:
     yield _broken(title, case, too_little_laplace_noise)
     yield sum_noise(4, 16_000)
     splits = {"method": "diprime-flip", "max_features": 1, "split_share": ALMOST_ALL, **ONE_SPLIT}
-    case = fit_case("forest, diprime-flip, splits", balance, DiPriMeClassifier, 12_000, epsilon=2, **splits)
+    case = fit_case("forest, diprime-flip, splits", balance, DiPriMeClassifier, 20_000, epsilon=2, **splits)
     yield _broken(title, replace(case, exact=False), too_little_selection_noise)
     of = neighbours.alone_among(100)
     case = fit_case("boosting", of, DiPriMeBoostingClassifier, 4000, epsilon=8, delta=0.01, n_rounds=3)
@@ -152,15 +152,15 @@ def published_decision_forest(epsilon: float, fits: int) -> Control:
 def _paper() -> Iterator[Control]:
     title = "accounting as published"
     exp = {"method": "diprime-exp", "epsilon": 4, "accounting": "paper", **ONE_SPLIT}
-    numbers, eight = neighbours.boundary_value(), neighbours.off_balance(8)
-    case = fit_case("forest, diprime-exp", numbers, DiPriMeRegressor, 4000, max_features=1, **exp)
+    numbers, second = neighbours.boundary_value(), neighbours.second_row(32)
+    case = fit_case("forest, diprime-exp, numbers", numbers, DiPriMeRegressor, 4000, max_features=1, **exp)
     yield Control(title, replace(case, exact=False))
-    of_splits = {"max_features": 8, "split_share": ALMOST_ALL, **exp}
-    yield Control(title, fit_case("forest, diprime-exp, 8 features", eight, DiPriMeClassifier, 2500, **of_splits))
+    of_splits = {**exp, "epsilon": 2, "max_features": 32, "split_share": ALMOST_ALL}
+    yield Control(title, fit_case("forest, diprime-exp, 32 features", second, DiPriMeClassifier, 2500, **of_splits))
     yield published_decision_forest(4, 6000)
     one = {"epsilon": 4, "accounting": "paper", "n_estimators": 1, "max_depth": 1, "n_bins": 2}
     empty = neighbours.empty_table(numbers=True)
-    yield Control(title, replace(fit_case("DP-RF", empty, DPRandomForestRegressor, 6000, **one), exact=False))
+    yield Control(title, replace(fit_case("DP-RF, numbers", empty, DPRandomForestRegressor, 6000, **one), exact=False))
 
 
 def forgotten_charge(epsilon: float, fits: int) -> Control:

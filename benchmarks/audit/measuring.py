@@ -137,9 +137,14 @@ class Result:
     seconds: float
 
     @property
-    def key(self) -> tuple[str, str, str, Claim]:
+    def name(self) -> tuple[str, str, str]:
+        """What is broken, the case and the neighbours."""
+        return self.control, self.case, self.neighbours
+
+    @property
+    def key(self) -> tuple[tuple[str, str, str], Claim]:
         """What distinguishes it from other results."""
-        return self.control, self.case, self.neighbours, self.claim
+        return self.name, self.claim
 
     @property
     def exceeds(self) -> bool:

@@ -117,6 +117,16 @@ def off_balance(n_features: int = 1) -> Neighbours:
     return Neighbours("value that no other has", domain, rows, [(1.0,) * n_features + ("yes",)])
 
 
+def second_row(n_features: int) -> Neighbours:
+    """Return a second row, which differs from the first in all features.
+
+    With one row, all splits are as bad. With both, those that separate the two cost 0, and the others cost 2.
+    """
+    domain = _classes(*[BIT] * n_features)
+    rows, canary = [(0.0,) * n_features + ("no",)], [(1.0,) * n_features + ("no",)]
+    return Neighbours("second row of a table", domain, rows, canary)
+
+
 def misfit(*, numbers: bool = False) -> Neighbours:
     """Return a record whose class is that of one feature's other side, for a tree with one split.
 

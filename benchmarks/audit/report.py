@@ -14,7 +14,8 @@ from benchmarks.utility.scores import table
 TEXT = """# Audit of ε
 
 Made by `python -m benchmarks.audit --write` on {date}, with diprime {version}, commit {commit}: {fits:,} fits
-of {n} settings in {minutes:.0f} minutes of one process.
+of {n} settings in {minutes:.0f} minutes of one process. `--scale` sets the numbers of fits, which are in the tables:
+more of them bring bounds closer to the truth.
 
 Two neighbouring tables, with a canary and without, are fitted many times. A quarter of the fits of each table is
 learnt from, another quarter chooses an event, and the other half counts how often it happens. The bounds are those of
@@ -23,9 +24,11 @@ file of a model; *transcript* is everything that was released for it. Events are
 of a logistic regression and of boosted trees on all of them, and of the *exact loss*: the logarithm of how much
 likelier the transcript is with the canary, computed from the exact distributions of all releases.
 
-**A bound above the claim refutes the claim. {verdict}** A bound below it shows no more than itself. "Reached" is the
-power of the audit: a fit that truly costs that part of its claim would still be below it. The largest exact loss that
-was seen says how much of ε the canary makes use of, whether or not so many fits are enough to see it.
+**A bound above the claim refutes the claim. {verdict}**
+
+A bound below the claim shows no more than itself. "Reached" is the power of the audit: where half is reached, a fit has
+to cost about twice its claim to be noticed. The largest exact loss that was seen says how much of ε the canary makes
+use of, whether or not so many fits are enough to see it.
 
 ## Pure ε
 
@@ -78,6 +81,11 @@ class Run:
     def with_result(self, result: Result) -> Run:
         """Return a run with one more result, in place of an earlier one of the same."""
         return replace(self, results=(*(r for r in self.results if r.key != result.key), result))
+
+    def in_order(self, names: Sequence[tuple[str, str, str]]) -> Run:
+        """Return a run with its results in the order of names: of what is broken, the case and the neighbours."""
+        known = [result for result in self.results if result.name in names]
+        return replace(self, results=tuple(sorted(known, key=lambda r: (names.index(r.name), r.claim.epsilon))))
 
     def is_about(self, other: Run) -> bool:
         """Return whether another run is about the same code."""

@@ -104,7 +104,7 @@ class Watch:
 
     def record(self, fit: Callable[[], Any]) -> tuple[Any, Transcript]:
         """Fit, and return the result and its transcript."""
-        self._now, self._earlier = Transcript(self._keys()), None
+        self._now, self._earlier, self._own_tree = Transcript(self._keys()), None, None
         result = fit()
         return result, self._now
 
@@ -148,13 +148,10 @@ class Watch:
         return earlier.drawn.tolist() if isinstance(drawn, list) else earlier.drawn.copy()
 
     def assigned(self, n_trees: int, drawn: Array) -> Array:
-        """Keep the trees of rows, or take the earlier ones; the row that is added gets its own."""
+        """Keep the trees of rows, which with the same key are the same again; the last row may get another."""
         assert self._now is not None
-        if self._earlier is not None:
-            earlier = self._earlier.trees[len(self._now.trees)]
-            drawn = np.resize(earlier, len(drawn)) if len(earlier) else drawn
-            if self._own_tree is not None and len(drawn):
-                drawn[-1] = self._own_tree
+        if self._own_tree is not None and len(drawn):
+            drawn[-1] = self._own_tree
         self._now.trees.append(drawn.copy())
         self._now.n_trees = n_trees
         return drawn

@@ -56,6 +56,14 @@ def test_every_estimator_method_and_kind_of_neighbour_is_audited():
         assert name in text
 
 
+def test_settings_of_classes_and_of_numbers_have_different_names():
+    """Results are kept by their names."""
+    targets = {}
+    for case in all_cases():
+        target = repr(case.neighbours.domain.target)
+        assert targets.setdefault((case.name, case.neighbours.name), target) == target
+
+
 def test_quick_audits_are_small_and_have_controls():
     quick = planned(quick=True)
     assert sum(case.fits for _, case in quick) < 10_000

@@ -68,3 +68,9 @@ def test_results_of_the_same_are_replaced_and_those_of_other_code_are_not_kept()
     assert [result.fits for result in RUN.with_result(again).results] == [1000, 1000, 5]
     assert RUN.is_about(replace(RUN, date="later"))
     assert not RUN.is_about(replace(RUN, commit="def"))
+
+
+def test_results_are_in_the_order_of_the_table_and_those_without_a_place_are_left_out():
+    names = [CAUGHT.name, PURE.name]
+    assert RUN.in_order(names).results == (CAUGHT, PURE)
+    assert RUN.in_order([PURE.name, CAUGHT.name]).results == (PURE, CAUGHT)
