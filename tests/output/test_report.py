@@ -29,19 +29,26 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.texts, self.scripts, self.inside = [], [], [], []
+        self.tags, self.texts, self.scripts, self.inside, self.goes_on = [], [], [], [], False
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
-        self.inside.append(tag)
+        if tag == "wbr":  # the text goes on
+            self.goes_on = True
+        else:
+            self.inside.append(tag)
 
     def handle_endtag(self, tag):
         while self.inside and self.inside.pop() != tag:
             pass
 
     def handle_data(self, data):
-        (self.scripts if self.inside[-1:] in (["script"], ["style"]) else self.texts).append(data)
+        if self.goes_on:
+            self.texts[-1] += data
+            self.goes_on = False
+        else:
+            (self.scripts if self.inside[-1:] in (["script"], ["style"]) else self.texts).append(data)
 
     @property
     def text(self):

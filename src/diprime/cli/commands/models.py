@@ -21,6 +21,8 @@ from diprime.cli.outputs import Commands
 from diprime.cli.planning import Boosted, Model
 from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note, stdout
 from diprime.model.explanation import Explanation
+from diprime.model.feature_words import counted
+from diprime.model.rounding import count_text, number_text, share_text
 from diprime.model.tree_view import Tree, contribution_text, read_tree
 from diprime.output.report import render
 
@@ -85,7 +87,7 @@ def show(
     print(escape_controls(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n"))
     table = Table("feature", "importance", title="Importances, from released numbers only")
     for name, importance in sorted(importances(model).items(), key=lambda pair: -pair[1]):
-        table.add_row(escape(escape_controls(name)), f"{importance:.1%}")
+        table.add_row(escape(escape_controls(name)), share_text(importance))
     stdout().print(table)
     stdout().print(drawing)
 
@@ -94,6 +96,7 @@ def show(
     epilog=examples(
         "diprime report model.diprime -o report.html",
         "diprime report model.diprime --score score.json -o report.html",
+        'diprime report model.diprime --data "Visits 2020" --responsible "Jane Doe, data office" -o report.html',
     )
 )
 def report(
@@ -102,14 +105,22 @@ def report(
     score_path: Annotated[
         Path | None, typer.Option("--score", metavar="FILE", help="A score of the model, from diprime score.")
     ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="TEXT", help="The name of the data set, for the head of the page.")
+    ] = None,
+    responsible: Annotated[
+        str | None, typer.Option("--responsible", metavar="TEXT", help="Who answers for the report.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a report for people: one HTML page with the promise, the ledger, importances and the trees.
 
     Of a boosted model it draws the functions that add up, in place of the trees. With --score it shows how good the
-    model is on test rows, and what that cost.
+    model is on test rows, and what that cost. The page has a date and the SHA-256 of the model file.
     """
-    page = render(diprime.load(model_path), None if score_path is None else read_score(score_path))
+    score = None if score_path is None else read_score(score_path)
+    model = diprime.load(model_path)
+    page = render(model, score, data=data, responsible=responsible, model_file=model_path)
     with atomic_file(output) as file:
         file.write(page.encode())
     confirm_written(output, as_json, report=str(output))
@@ -144,10 +155,11 @@ def _draw_tree(tree: Tree, model: Model, index: int) -> TextTree:
         if tree.count_noise is None:
             details = f"{contribution_text(values, classes)}, weight {tree.counts[node]:,.0f}"
         else:
-            estimate = f"{values[0]:.4g}" if classes is None else f"{classes[values.argmax()]} {values.max():.0%}"
-            details = f"{estimate}, {tree.counts[node]:,.0f} ± {tree.count_noise[node]:,.0f} {tree.unit}s"
+            best = "" if classes is None else f"{classes[values.argmax()]} {share_text(values.max())}"
+            records = count_text(tree.counts[node], tree.count_noise[node], tree.unit)
+            details = f"{best or number_text(values[0])}, {records}"
         if tree.levels_below and node >= 2**tree.depth - 1:
-            details += f", {tree.levels_below} more levels"
+            details += f", {counted(tree.levels_below, 'more level')}"
         condition = tree.conditions[node] or f"Tree {index}"
         return f"{escape(escape_controls(condition))}  [dim]{escape(escape_controls(details))}[/dim]"
 
