@@ -66,7 +66,7 @@ CITATION = """@article{consul2021balance,
 }"""
 
 
-def verdict(model: Any, imprint: Element) -> Element:
+def verdict(model: Any, imprint: Element | None = None) -> Element:
     """Return the head of the page: whether the model is private, and if not, why; and which page this is."""
     ledger: Ledger = model.privacy_
     if ledger.is_private:

@@ -157,7 +157,7 @@ def _bars(shape: Shape, classes: _Classes) -> Element:
         height = (ROW_HEIGHT - 5) / len(shape.targets)
         for k, value in enumerate(shape.values[i].tolist()):
             left = middle + min(value, 0.0) * scale
-            bar = rectangle(left, top + 1 + k * height, abs(value) * scale, height, "")
+            bar = rectangle(left, top + 1 + k * height, abs(value) * scale, height)
             parts.append(classes.paint(bar, k, "fill"))
     bottom = MARGIN + len(axis.labels) * ROW_HEIGHT
     parts += [
