@@ -5,6 +5,7 @@
 - `options`, `boosting_options`, `budget_options`, `person_options`, `setting_options`: the options that commands share;
 - `model_facts`: what commands tell scripts of a model;
 - `shell`: what all commands share: output, errors, progress bars, signals and exit codes;
+- `outputs`: commands that never write over their own inputs;
 - `data_files`: CSV and Parquet files, read in batches, and files of domains;
 - `text_values`: text as values of a domain;
 - `learning`: a domain learnt privately (``diprime domain learn``);
