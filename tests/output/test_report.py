@@ -538,5 +538,7 @@ def test_every_class_has_a_colour_of_its_own(browser, tmp_path, wide_model):
 
 def test_what_is_folded_away_is_printed(browser, tmp_path, wide_model):
     browser.open(write_report(tmp_path, wide_model))
+    is_visible = "return document.querySelector('#ledger .words').checkVisibility()"
+    assert not browser.run(is_visible)
     browser.print_preview()
-    assert browser.run("return document.querySelector('#ledger .words').getBoundingClientRect().height") > 20
+    assert browser.run(is_visible)
