@@ -477,11 +477,12 @@ def test_the_page_adapts_to_screen_width_and_print(browser, tmp_path, models):
     assert browser.run(background) not in (dark, "rgb(255, 255, 255)")
 
 
-# What is wider than its box, but for the heads of tables, which narrow screens do not show.
+# What does not fit into its box, but for the heads of tables, which narrow screens do not show.
 CUT_OFF = """
 return [...document.querySelectorAll("body *:not(thead):not(thead *):not(svg *):not(option)")]
-  .filter((e) => e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1)
-  .map((e) => `${e.tagName}.${e.className}: ${e.scrollWidth} > ${e.clientWidth}`);
+  .filter((e) => e.clientWidth > 0)
+  .filter((e) => e.scrollWidth > e.clientWidth + 1 || (e.matches(".condition") && e.scrollHeight > e.clientHeight + 1))
+  .map((e) => `${e.tagName}.${e.className}: ${e.textContent}`);
 """
 # Words of names that are on two lines; words end at spaces and, by <wbr>, after signs that join them.
 BROKEN = """
