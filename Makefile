@@ -3,18 +3,20 @@
 
 PYTHON ?= python3
 VENV := .venv
+OLDEST := .venv-oldest
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 
 # What a compiled installation depends on; all other modules are read from src/ as they are.
 BUILD_INPUTS := pyproject.toml setup.py $(wildcard src/diprime/kernels/*.py src/diprime/kernels/*.pxd)
 
-.PHONY: help demo test lint clean
+.PHONY: help demo test test-oldest lint clean
 .NOTPARALLEL:
 
 help:
 	@echo "make demo   train on scikit-learn's breast-cancer data; accuracy beside the non-private forest, and the ledger"
 	@echo "make test   make lint, then all tests and doctests in parallel"
+	@echo "make test-oldest  the tests of the command line with the oldest versions of what it needs, in .venv-oldest"
 	@echo "make lint   ruff, mypy, the contract between the packages, and a bound on complexity"
 	@echo "make clean  remove .venv and everything built"
 
@@ -23,6 +25,13 @@ demo: $(VENV)/.demo-ready
 
 test: lint
 	$(PY) -m pytest -n auto
+
+# Neither in .venv nor with src/, whose kernels belong to .venv: the package as users install it.
+test-oldest:
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip --disable-pip-version-check install --quiet --constraint tests/oldest.txt \
+	  '.[cli]' pytest pytest-timeout pytest-xdist hypothesis pandas pyarrow
+	$(OLDEST)/bin/python -m pytest -n auto -p no:cacheprovider tests/cli
 
 lint: $(VENV)/.test-ready
 	$(PY) -m ruff check .
@@ -56,6 +65,6 @@ $(PY):
 	$(PYTHON) -m venv --clear $(VENV)
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info src/diprime/kernels/*.so src/diprime/kernels/*.pyd
+	rm -rf $(VENV) $(OLDEST) build dist src/*.egg-info src/diprime/kernels/*.so src/diprime/kernels/*.pyd
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find $(wildcard src tests benchmarks examples) -name __pycache__ -type d -prune -exec rm -rf {} +

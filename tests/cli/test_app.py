@@ -1,6 +1,7 @@
 """The commands, as users and scripts see them."""
 
 import csv
+import hashlib
 import json
 import os
 import re
@@ -304,6 +305,40 @@ def test_report_is_a_page(folder, tmp_path, name):
     page = (tmp_path / "report.html").read_text()
     assert page.startswith("<!doctype html>")
     assert ("δ = 1e-06" in page) is name.startswith("boosted")
+
+
+def test_report_names_data_and_people_and_ties_itself_to_the_file(folder, tmp_path):
+    options = ("--data", "Visits 2020", "--responsible", "Jane Doe", "-o", tmp_path / "report.html")
+    ok("report", folder / "model.diprime", *options)
+    page = (tmp_path / "report.html").read_text()
+    digest = hashlib.sha256((folder / "model.diprime").read_bytes()).hexdigest()
+    for words in ("Visits 2020", "Jane Doe", str(date.today()), digest):
+        assert words in page
+    assert "give a name" in refused("report", folder / "model.diprime", "--data", "", "-o", tmp_path / "r.html")
+
+
+@pytest.mark.parametrize("name", ["model", "regression"])
+def test_show_and_report_round_alike(folder, tmp_path, name):
+    printed = unwrapped(ok("show", folder / f"{name}.diprime", "--depth", 2))
+    ok("report", folder / f"{name}.diprime", "-o", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    tree = json.loads(re.search(r'<script id="forest" type="application/json">(.*?)</script>', page)[1])["trees"][0]
+    for values, estimates, records in zip(tree["values"], tree["estimates"], tree["records"][:7], strict=False):
+        assert f"{estimates[int(np.argmax(values))]}, {records}" in printed
+    for share in load(folder / f"{name}.diprime").feature_importances_:
+        assert f"{100 * share:.1f} %" in printed
+        assert f">{100 * share:.1f} %<" in page
+
+
+def test_show_counts_levels_in_words(folder):
+    depth = int(load(folder / "model.diprime").forest_.depths[0])
+    for below, words in ((1, ", 1 more level "), (2, ", 2 more levels ")):
+        assert words in unwrapped(ok("show", folder / "model.diprime", "--depth", depth - below)) + " "
+
+
+def unwrapped(drawing):
+    """Return a drawing of a tree as one line."""
+    return re.sub(r"[\s│├└─]+", " ", drawing)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -19,10 +19,11 @@ COMMANDS = {
     "search": "search {data} -d {domain} -e 1 --try max_depth=1,2 --budget {budget} -o",
     "predict": "predict {model} {data} -o",
     "score": "score {model} {data} --budget {budget} -o",
-    "report": "report {model} --score {score} -o",
+    "report": "report {model} --score {score} --public-key {key} -o",
     "merge": "merge {model} {other_model} -o",
+    "sign": "sign {model} --key {key} --signature",
 }
-NAMES = ("data", "domain", "budget", "model", "other_model", "score")
+NAMES = ("data", "domain", "budget", "model", "other_model", "score", "key")
 CASES = [(command, name) for command, words in COMMANDS.items() for name in NAMES if f"{{{name}}}" in words]
 
 

@@ -58,6 +58,19 @@ def test_the_segments_of_the_budget_add_up_to_epsilon(models):
     assert ax.get_title() == "Privacy budget: ε = 2"
 
 
+@pytest.mark.parametrize("grid", [(1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize("task", TASKS)
+def test_the_legend_of_the_budget_stays_inside_of_given_axes(models, task, grid, pyplot):
+    figure, axes = pyplot.subplots(*grid)  # without a layout that would make room for it
+    ax = np.ravel(axes)[-1]
+    assert plot_budget(models[task], ax) is ax
+    figure.canvas.draw()
+    legend, frame = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert frame.x0 - 1 <= legend.x0 < legend.x1 <= frame.x1 + 1
+    assert frame.y0 - 1 <= legend.y0
+    assert legend.y1 < min(bar.get_window_extent().y0 for bar in ax.patches) + 1
+
+
 def test_merged_fits_have_a_bar_each(models):
     X, y = make("classification", 100)
     more = merge([models["classification"], fit("classification", X, y, epsilon=0.5, method="diprime", max_depth=1)])

@@ -6,6 +6,7 @@
   `signature_options`: the options that commands share;
 - `model_facts`: what commands tell scripts of a model;
 - `shell`: what all commands share: output, errors, progress bars, signals and exit codes;
+- `outputs`: commands that never write over their own inputs;
 - `data_files`: CSV and Parquet files, read in batches, and files of domains;
 - `parquet_file`, `parquet_child`: Parquet files, which a child process reads;
 - `text_values`: text as values of a domain;

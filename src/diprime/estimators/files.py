@@ -14,7 +14,7 @@ from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
 from diprime.estimators.parameters import read_parameters
 from diprime.estimators.trees import PrivateTrees
 from diprime.model.additive import AdditiveForest
-from diprime.model.files import ModelFileError, load_content
+from diprime.model.files import ModelFileError, load_content, to_bytes
 from diprime.model.forest import Forest
 
 _ESTIMATORS: dict[tuple[type, Task], type[PrivateTrees]] = {
@@ -23,6 +23,17 @@ _ESTIMATORS: dict[tuple[type, Task], type[PrivateTrees]] = {
     (AdditiveForest, "classification"): DiPriMeBoostingClassifier,
     (AdditiveForest, "regression"): DiPriMeBoostingRegressor,
 }
+
+
+def file_content(model: Any) -> bytes | None:
+    """Return what `save` writes to a file for a fitted model; None if it has no file or cannot be written to one."""
+    model = getattr(model, "best_estimator_", model)  # of a search
+    if not isinstance(model, PrivateTrees):
+        return None
+    try:
+        return to_bytes(model._to_content())
+    except (TypeError, ValueError):  # such as levels that no file can hold
+        return None
 
 
 def load(path: str | os.PathLike[str]) -> Any:

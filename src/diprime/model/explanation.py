@@ -11,6 +11,7 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.model.additive import AdditiveForest
+from diprime.model.feature_words import counted
 from diprime.model.links import Clip
 from diprime.model.trees import Codes, Floats, encode_blocks
 
@@ -70,7 +71,7 @@ class Explanation:
     def __str__(self) -> str:
         texts = [self.row(i) for i in range(min(len(self.scores), MAX_PRINTED_ROWS))]
         more = len(self.scores) - len(texts)
-        return "\n".join(texts + [f"and {more} more rows"] * (more > 0))
+        return "\n".join(texts + [f"and {counted(more, 'more row')}"] * (more > 0))
 
     def row(self, index: int, most: int = MAX_PRINTED_TERMS) -> str:
         """Return the largest contributions to the scores of one row, as text.
@@ -94,7 +95,7 @@ class Explanation:
         lines = [("offset", self.offset, ""), *((term_name(self.terms[t]), contributions[t], "+") for t in shown)]
         if len(order) > len(shown):
             rest = contributions[order[most:]].sum(axis=0)
-            lines.append((f"{len(order) - len(shown)} more terms", rest, "+"))
+            lines.append((counted(len(order) - len(shown), "more term"), rest, "+"))
         width = max(len(name) for name, _, _ in lines)
         numbers = [[f"{value:{sign}.4g}" for value in values] for _, values, sign in lines]
         head = f"row {index}: {self._score_name()} {'  '.join(f'{score:.4g}' for score in self.scores[index])}"

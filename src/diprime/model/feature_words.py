@@ -23,6 +23,17 @@ def shortened(name: str) -> str:
     return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words.
+
+    Examples
+    --------
+    >>> counted(1, "more level"), counted(2, "more level")
+    ('1 more level', '2 more levels')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def code_name(levels: Sequence[Hashable], code: int) -> str:
     """Return the name of a code of a categorical feature: its levels, "unlisted" or "missing"."""
     if code == MISSING:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_LINE_LENGTH = 26
+MAX_LEGEND_SHARE = 0.8
+"""The largest part of the axes that a legend takes."""
 MIN_WHOLE_NOISE = 10
 """From this value on, noise is written without decimals."""
 
@@ -76,9 +78,22 @@ def plot_budget(model: Any, ax: Axes | None = None) -> Axes:
         ax.barh(range(len(bars)), spent, left=ends, height=0.6, label=group, edgecolor="white")
         ends += spent
     ax.set_yticks(range(len(bars)), list(bars))
-    ax.invert_yaxis()
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=len(groups), frameon=False)
+    _put_legend_below(ax, len(bars), len(groups))
     return ax
+
+
+def _put_legend_below(ax: Axes, n_bars: int, n_groups: int) -> None:
+    """Draw the legend inside of the axes, below the bars, where no layout of a figure cuts it off.
+
+    It has as many columns as the axes are wide enough for, and the bars leave as much room as it is high.
+    """
+    for n_columns in range(n_groups, 0, -1):
+        legend = ax.legend(loc="lower center", ncols=n_columns, frameon=False, fontsize="small", borderaxespad=0.2)
+        box = legend.get_window_extent()
+        if box.width <= ax.bbox.width:
+            break
+    room = min(box.height / ax.bbox.height, MAX_LEGEND_SHARE)
+    ax.set_ylim(n_bars / (1 - room) - 0.5, -0.5)  # the first bar is at the top
 
 
 def _fits(ledger: Ledger) -> list[Ledger]:

@@ -23,6 +23,8 @@ from diprime.cli.planning import Boosted, Model
 from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note, stdout
 from diprime.cli.signature_options import PublicKeyOption, print_signature
 from diprime.model.explanation import Explanation
+from diprime.model.feature_words import counted
+from diprime.model.rounding import count_text, number_text, share_text
 from diprime.model.signatures import check_signature
 from diprime.model.tree_view import Tree, contribution_text, read_tree
 from diprime.output.report import render
@@ -93,7 +95,7 @@ def show(
     print(escape_controls(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n"))
     table = Table("feature", "importance", title="Importances, from released numbers only")
     for name, importance in sorted(importances(model).items(), key=lambda pair: -pair[1]):
-        table.add_row(escape(escape_controls(name)), f"{importance:.1%}")
+        table.add_row(escape(escape_controls(name)), share_text(importance))
     stdout().print(table)
     stdout().print(drawing)
 
@@ -103,6 +105,7 @@ def show(
         "diprime report model.diprime -o report.html",
         "diprime report model.diprime --score score.json -o report.html",
         "diprime report model.diprime --public-key reviewer.key.pub -o report.html",
+        'diprime report model.diprime --data "Visits 2020" --responsible "Jane Doe, data office" -o report.html',
     )
 )
 def report(
@@ -112,16 +115,24 @@ def report(
         Path | None, typer.Option("--score", metavar="FILE", help="A score of the model, from diprime score.")
     ] = None,
     public_key: PublicKeyOption = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="TEXT", help="The name of the data set, for the head of the page.")
+    ] = None,
+    responsible: Annotated[
+        str | None, typer.Option("--responsible", metavar="TEXT", help="Who answers for the report.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a report for people: one HTML page with the promise, the ledger, importances and the trees.
 
     Of a boosted model it draws the functions that add up, in place of the trees. With --score it shows how good the
-    model is on test rows, and what that cost. With --public-key it says whether the model's signature is valid.
+    model is on test rows, and what that cost. The page has a date and the SHA-256 of the model file; with --public-key
+    it says whether the model's signature is valid.
     """
     signature = check_signature(model_path, public_key)
     score = None if score_path is None else read_score(score_path)
-    page = render(diprime.load(model_path), score, signature=signature)
+    model = diprime.load(model_path)
+    page = render(model, score, signature=signature, data=data, responsible=responsible, model_file=model_path)
     if signature is not None and signature.state == "wrong":
         print_note(f"diprime: warning: {escape_controls(signature.text)}")
     with atomic_file(output) as file:
@@ -158,10 +169,11 @@ def _draw_tree(tree: Tree, model: Model, index: int) -> TextTree:
         if tree.count_noise is None:
             details = f"{contribution_text(values, classes)}, weight {tree.counts[node]:,.0f}"
         else:
-            estimate = f"{values[0]:.4g}" if classes is None else f"{classes[values.argmax()]} {values.max():.0%}"
-            details = f"{estimate}, {tree.counts[node]:,.0f} ± {tree.count_noise[node]:,.0f} {tree.unit}s"
+            best = "" if classes is None else f"{classes[values.argmax()]} {share_text(values.max())}"
+            records = count_text(tree.counts[node], tree.count_noise[node], tree.unit)
+            details = f"{best or number_text(values[0])}, {records}"
         if tree.levels_below and node >= 2**tree.depth - 1:
-            details += f", {tree.levels_below} more levels"
+            details += f", {counted(tree.levels_below, 'more level')}"
         condition = tree.conditions[node] or f"Tree {index}"
         return f"{escape(escape_controls(condition))}  [dim]{escape(escape_controls(details))}[/dim]"
 

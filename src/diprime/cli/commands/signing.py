@@ -13,6 +13,7 @@ import typer
 import diprime
 from diprime.cli.data_files import InputError
 from diprime.cli.options import JsonOption, ModelPath, check_folder, refuse_dash
+from diprime.cli.outputs import Commands
 from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note
 from diprime.cli.signature_options import MEANING
 from diprime.model.signatures import (
@@ -38,7 +39,7 @@ SignatureOption = Annotated[
     ),
 ]
 
-commands = typer.Typer()
+commands = Commands()
 
 
 @commands.command(epilog=examples("diprime keygen reviewer.key", "diprime keygen reviewer.key --password"))
@@ -65,7 +66,7 @@ def keygen(
 def sign(
     model_path: ModelPath,
     key: Annotated[Path, typer.Option("--key", "-k", metavar="FILE", help="Your private key.")],
-    signature: SignatureOption = None,
+    output: SignatureOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Sign a model file: write MODEL.sig, which says that you vouch for the file as it is, ledger included.
@@ -73,9 +74,8 @@ def sign(
     The model file stays as it is. Read its ledger before you sign.
     """
     print_note(escape_controls(str(diprime.load(model_path).privacy_).splitlines()[0]))
-    made = _sign(model_path, key, signature)
-    output = Path(f"{model_path}{ENDING}") if signature is None else signature
-    confirm_written(output, as_json, **asdict(made))
+    made = _sign(model_path, key, output)
+    confirm_written(Path(f"{model_path}{ENDING}") if output is None else output, as_json, **asdict(made))
 
 
 @commands.command(

@@ -5,6 +5,10 @@
 * ``shapes``: the section of a boosted model's main effects and interactions.
 * ``scores``: the section of a private score.
 * ``signatures``: the section of the signature of a model file.
+* ``imprint``: which page this is: date, data set, who is responsible, and the digest of the model file.
+* ``glossary``: the words of a ledger, explained.
+* ``domain_table``: the whole domain.
+* ``colours``: as many colours as there are classes.
 * ``drawing``: elements of SVG drawings.
 * ``html``: elements whose text is always escaped.
 * ``explore.js`` and ``style.css``: the tree explorer and the style, which the page embeds.

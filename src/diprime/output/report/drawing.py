@@ -16,10 +16,12 @@ def svg(parts: Sequence[Child], height: float, label: str) -> Element:
     return tag("svg", *parts, viewBox=f"0 0 {WIDTH:g} {height:g}", class_="shape", role="img", aria_label=label)
 
 
-def rectangle(x: float, y: float, width: float, height: float, kind: str, **attributes: object) -> Element:
-    """Return a rectangle of a class of the style sheet."""
+def rectangle(
+    x: float, y: float, width: float, height: float, kind: str | None = None, **attributes: object
+) -> Element:
+    """Return a rectangle, of a class of the style sheet if one is given."""
     size = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{width:.2f}", "height": f"{height:.2f}"}
-    return tag("rect", **size, class_=kind, **attributes)
+    return tag("rect", **size, **({} if kind is None else {"class_": kind}), **attributes)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Element:

@@ -3,7 +3,6 @@
 "use strict";
 
 const INITIAL_LEVELS = 2; // open on load, and in print
-const N_COLOURS = 6; // as in style.css
 const forest = JSON.parse(document.getElementById("forest").textContent);
 const canvas = document.getElementById("tree");
 const details = document.getElementById("node-details");
@@ -13,30 +12,31 @@ let tree;
 function make(name, className, text) {
   const element = document.createElement(name);
   if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
+  if (text !== undefined) element.append(...breakable(text));
   return element;
 }
 
-const number = (value, digits = 4) => value.toLocaleString("en", { maximumSignificantDigits: digits });
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
+/** A text that may be broken after the signs that join words, rather than within a word; as in html.py. */
+const breakable = (text) =>
+  text.split(/(?<=[\p{L}\p{N}_][_./:-])(?=\p{L})/u).flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part]));
+
 const isClassification = forest.classes !== null;
-const level = (node) => Math.floor(Math.log2(node + 1));
-const hasChildren = (node) => 2 * node + 2 < tree.counts.length;
+const hasChildren = (node) => 2 * node + 2 < tree.records.length;
 /** Whether the node or a descendant splits: a node may send all records to one child, which then splits them. */
 const splits = (node) =>
   hasChildren(node) && (tree.features[node] !== null || splits(2 * node + 1) || splits(2 * node + 2));
-const records = (node) => {
-  const noise = tree.countNoise[level(node)];
-  return `${number(Math.round(tree.counts[node]), 21)} ± ${number(noise < 0.01 ? 0 : noise, 2)} ${forest.unit}`;
-};
-const noise = (node) => `± ${isClassification ? percent(tree.valueNoise[node]) : number(tree.valueNoise[node], 2)}`;
-
 /** The most probable class, or the estimated number, with its noise. */
 function estimate(node) {
-  const values = tree.values[node];
-  if (!isClassification) return `${number(values[0])} ${noise(node)}`;
+  const [values, texts] = [tree.values[node], tree.estimates[node]];
   const best = values.indexOf(Math.max(...values));
-  return `${forest.classes[best]}: ${percent(values[best])} ${noise(node)}`;
+  return `${isClassification ? `${forest.classes[best]}: ` : ""}${texts[best]} ${tree.noise[node]}`;
+}
+
+/** Give an element the colour of a class: one of the style sheet, or of those that the page defines for many. */
+function paint(element, i) {
+  if (forest.colours) element.style.background = forest.colours[i];
+  else element.classList.add(`back-${i}`);
+  return element;
 }
 
 /** A bar that shows the class probabilities, or the position of the number in its range. */
@@ -45,8 +45,9 @@ function strip(node) {
   let shares = tree.values[node];
   if (!isClassification) shares = [(shares[0] - forest.range[0]) / (forest.range[1] - forest.range[0])];
   shares.forEach((share, i) => {
-    const part = make("i", `back-${i % N_COLOURS}`);
+    const part = paint(make("i"), i);
     part.style.width = `${100 * share}%`;
+    if (isClassification) part.title = `${forest.classes[i]}: ${tree.estimates[node][i]}`;
     bar.append(part);
   });
   return bar;
@@ -54,14 +55,14 @@ function strip(node) {
 
 function describe(node) {
   if (hasChildren(node)) return tree.features[node] === null ? "splits nothing" : `splits on ${tree.features[node]}`;
-  return tree.below ? `${tree.below} more levels, not drawn` : "leaf";
+  return tree.below ? `${tree.below} more ${tree.below === 1 ? "level" : "levels"}, not drawn` : "leaf";
 }
 
 function makeItem(node) {
   const item = make("li");
   const condition = tree.conditions[node] || "all records";
   item.setAttribute("role", "treeitem");
-  item.setAttribute("aria-label", `${condition}: ${estimate(node)}, ${records(node)}, ${describe(node)}`);
+  item.setAttribute("aria-label", `${condition}: ${estimate(node)}, ${tree.records[node]}, ${describe(node)}`);
   item.setAttribute("aria-selected", "false");
   if (splits(node)) item.setAttribute("aria-expanded", "false");
   item.dataset.node = node;
@@ -71,7 +72,7 @@ function makeItem(node) {
     make("span", "condition", condition),
     make("span", "estimate", estimate(node)),
     strip(node),
-    make("span", "records", records(node)),
+    make("span", "records", tree.records[node]),
     make("span", "split", describe(node)),
   );
   item.append(box);
@@ -130,20 +131,20 @@ function select(item) {
   details.replaceChildren(
     make("h3", "", path.length ? "Records here" : "All records"),
     list,
-    make("p", "", `${records(node)}; ${describe(node)}.`),
+    make("p", "", `${tree.records[node]}; ${describe(node)}.`),
     values(node),
-    make("p", "note", `Noise of the estimate: at most about ${noise(node)}.`),
+    make("p", "note", `Noise of the estimate: at most about ${tree.noise[node]}.`),
   );
 }
 
 function values(node) {
-  if (!isClassification) return make("p", "", `Estimate: ${number(tree.values[node][0])}`);
+  if (!isClassification) return make("p", "", `Estimate: ${tree.estimates[node][0]}`);
   const table = make("table");
   forest.classes.forEach((name, i) => {
     const row = make("tr");
     const cell = make("td", "text");
-    cell.append(make("span", `swatch back-${i % N_COLOURS}`), name);
-    row.append(cell, make("td", "number", percent(tree.values[node][i])));
+    cell.append(paint(make("span", "swatch"), i), ...breakable(name));
+    row.append(cell, make("td", "number", tree.estimates[node][i]));
     table.append(row);
   });
   return table;
@@ -194,7 +195,7 @@ document.getElementById("close-all").addEventListener("click", () => show(picker
 picker.addEventListener("change", () => show(picker.selectedIndex));
 
 forest.trees.forEach((each, i) => {
-  const share = `${percent(each.weight)} of the vote`;
+  const share = `${each.weight} of the vote`;
   picker.append(make("option", "", `${i + 1} of ${forest.trees.length}: depth ${each.depth + each.below}, ${share}`));
 });
 show(0);

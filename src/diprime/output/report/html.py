@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence, Set
 from xml.etree import ElementTree
 
 Element = ElementTree.Element
 Child = Element | str | None
+
+_JOINTS = re.compile(r"(?<=\w[_./:-])(?=[^\W\d_])")  # as in explore.js; not within numbers
 
 
 def tag(name: str, /, *children: Child, **attributes: object) -> Element:
@@ -34,14 +37,43 @@ def tag(name: str, /, *children: Child, **attributes: object) -> Element:
     return element
 
 
-def table(head: Sequence[Child], rows: Sequence[Sequence[Child]], *, numeric: Set[int] = frozenset()) -> Element:
-    """Return a table, in a box that scrolls. The columns in ``numeric`` are aligned as numbers."""
+def table(head: Sequence[str], rows: Sequence[Sequence[Child]], *, numeric: Set[int] = frozenset()) -> Element:
+    """Return a table, in a box that scrolls. The columns in ``numeric`` are aligned as numbers.
 
-    def cells(kind: str, row: Sequence[Child]) -> Element:
-        return tag("tr", *(tag(kind, cell, class_="number" if i in numeric else "text") for i, cell in enumerate(row)))
+    Every cell knows the head of its column, because narrow screens show each row as a list. The roles keep that a table
+    for those who cannot see it.
+    """
 
-    body = tag("tbody", *(cells("td", row) for row in rows))
-    return tag("div", tag("table", tag("thead", cells("th", head)), body), class_="scroll", tabindex=0, role="group")
+    def row_of(kind: str, role: str, row: Sequence[Child]) -> Element:
+        cells = []
+        for i, cell in enumerate(row):
+            cells.append(tag(kind, *breakable(cell), class_="number" if i in numeric else "text", role=role))
+            if kind == "td" and head[i] and _holds_something(cell):
+                cells[-1].set("data-head", str(head[i]))
+        return tag("tr", *cells, role="row")
+
+    top = tag("thead", row_of("th", "columnheader", head), role="rowgroup")
+    body = tag("tbody", *(row_of("td", "cell", row) for row in rows), role="rowgroup")
+    return tag("div", tag("table", top, body, role="table"), class_="scroll", tabindex=0, role="group")
+
+
+def _holds_something(cell: Child) -> bool:
+    return bool(cell) if isinstance(cell, str) else cell is not None and bool(len(cell) or cell.text)
+
+
+def facts(rows: Sequence[tuple[str, Child]]) -> Element:
+    """Return a list of names and values."""
+    return tag("dl", *(element for name, value in rows for element in (tag("dt", name), tag("dd", *breakable(value)))))
+
+
+def breakable(content: Child) -> list[Child]:
+    """Return a text that may be broken after the signs that join words, rather than within a word."""
+    if not isinstance(content, str):
+        return [content]
+    parts: list[Child] = []
+    for part in _JOINTS.split(content):
+        parts += [part, tag("wbr")]
+    return parts[:-1]
 
 
 def section(identifier: str, heading: str, *children: Child) -> Element:

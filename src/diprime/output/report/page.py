@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from base64 import b64encode
+from datetime import date
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -11,6 +13,7 @@ from diprime.model.additive import AdditiveForest
 from diprime.model.signatures import SignatureCheck
 from diprime.model.tree_view import fitted_forest
 from diprime.output.report.html import tag, to_html
+from diprime.output.report.imprint import imprint, make_imprint
 from diprime.output.report.scores import check_score, scores
 from diprime.output.report.sections import cite, explorer, importances, ledger, model_card, promise, verdict
 from diprime.output.report.shapes import shapes
@@ -18,7 +21,16 @@ from diprime.output.report.signatures import signature as signature_section
 from diprime.scoring import PrivateScore
 
 
-def render(model: Any, score: PrivateScore | None = None, *, signature: SignatureCheck | None = None) -> str:
+def render(
+    model: Any,
+    score: PrivateScore | None = None,
+    *,
+    signature: SignatureCheck | None = None,
+    data: str | None = None,
+    responsible: str | None = None,
+    day: date | None = None,
+    model_file: str | os.PathLike[str] | None = None,
+) -> str:
     """Return a report of a fitted model: one self-contained HTML page, which needs no other files and no network.
 
     It states the privacy guarantee and its limits, and shows the ledger, the importances, the trees, the domain and how
@@ -33,6 +45,15 @@ def render(model: Any, score: PrivateScore | None = None, *, signature: Signatur
         A score of the model on private test rows, to be shown with its intervals and its cost.
     signature : SignatureCheck, optional
         What :func:`diprime.signing.check_signature` says of the model's file.
+    data : str, optional
+        The name of the data set, for the head of the page.
+    responsible : str, optional
+        Who answers for the report: a person or an office.
+    day : date, optional
+        The day of the report; by default today.
+    model_file : str or path, optional
+        The file of the model, whose SHA-256 the page states, which ties both together. By default it is the digest of
+        the file that ``model.save`` writes.
 
     Returns
     -------
@@ -51,6 +72,7 @@ def render(model: Any, score: PrivateScore | None = None, *, signature: Signatur
     """
     if score is not None:
         check_score(model, score)
+    about = make_imprint(model, data=data, responsible=responsible, day=day, model_file=model_file)
     has_shapes = isinstance(fitted_forest(model), AdditiveForest)
     style, script = (_asset(name) for name in ("style.css", "explore.js"))
     # The hashes admit this style and this script only; nothing else may run, and nothing may be loaded or sent.
@@ -69,7 +91,7 @@ def render(model: Any, score: PrivateScore | None = None, *, signature: Signatur
     )
     main = tag(
         "main",
-        verdict(model),
+        verdict(model, imprint(about)),
         None if signature is None else signature_section(signature),
         promise(model),
         ledger(model),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -15,10 +16,14 @@ from diprime.domain import Domain
 from diprime.domain.features import bounds
 from diprime.estimators.parameters import BOOSTING, FOREST, recorded
 from diprime.model.additive import AdditiveForest
-from diprime.model.feature_words import feature_text, shortened
+from diprime.model.feature_words import counted, feature_text, shortened
 from diprime.model.forest import Forest
+from diprime.model.rounding import NOISE_DIGITS, count_text, number_text, share_text
 from diprime.model.tree_view import Tree, read_tree
-from diprime.output.report.html import Child, Element, json_script, section, table, tag
+from diprime.output.report.colours import colours, paint, swatch
+from diprime.output.report.domain_table import domain_tables
+from diprime.output.report.glossary import glossary
+from diprime.output.report.html import Child, Element, facts, json_script, section, table, tag
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import ApproximateDP, Epsilon, GaussianDP, Measure, PureEpsilon, rounded_text
 from diprime.privacy.mechanisms.stopping import RANDOM_STOPPING
@@ -30,8 +35,6 @@ MAX_NODES = 1 << 15
 """How many nodes a page holds at most, so that browsers stay fast. The first tree is always there."""
 MAX_DRAWN_DEPTH = 12
 MAX_LISTED_COUNTS = 8
-N_COLOURS = 6
-"""How many colours style.css defines."""
 WEAK_CERTAINTY = 0.99
 """Above this posterior certainty, from even odds, the page calls the guarantee weak."""
 MAX_READABLE_EPSILON = 14
@@ -61,8 +64,8 @@ CITATION = """@article{consul2021balance,
 }"""
 
 
-def verdict(model: Any) -> Element:
-    """Return the head of the page: whether the model is private, and if not, why."""
+def verdict(model: Any, imprint: Element | None = None) -> Element:
+    """Return the head of the page: whether the model is private, and if not, why; and which page this is."""
     ledger: Ledger = model.privacy_
     if ledger.is_private:
         heading = f"Private: ε = {_number(ledger.total)}, δ = {_number(ledger.total_delta)}"
@@ -77,7 +80,7 @@ def verdict(model: Any) -> Element:
             tag("ul", *reasons, class_="waivers"),
         ]
     kicker = tag("p", f"Privacy report of a {type(model).__name__}, written by diprime {__version__}")
-    return tag("header", kicker, tag("h1", heading), *summary, class_="good" if ledger.is_private else "bad")
+    return tag("header", kicker, tag("h1", heading), *summary, imprint, class_="good" if ledger.is_private else "bad")
 
 
 def promise(model: Any) -> Element:
@@ -206,7 +209,8 @@ def _approximate_promise(ledger: Ledger) -> list[Element | None]:
 
 def ledger(model: Any) -> Element:
     """Return the ledger, as a chart and as a table."""
-    return section("ledger", "The ledger", *_ledger_elements(model.privacy_, "the whole fit"))
+    elements = _ledger_elements(model.privacy_, "the whole fit")
+    return section("ledger", "The ledger", *elements, glossary(model.privacy_))
 
 
 def _ledger_elements(ledger: Ledger, name: str) -> list[Element]:
@@ -278,17 +282,15 @@ def _budget_chart(ledger: Ledger, name: str, measure: type[Measure]) -> Element:
     widths = [float(100 * charge.total / total) for charge in charges]
     bars = []
     for charge, width, end in zip(charges, widths, accumulate(widths), strict=True):
-        colour = groups.index(charge.kind) % N_COLOURS
-        text = f"{charge.what}: {symbol} = {_number(charge.total)}, {_percent(width / 100)}"
+        text = f"{charge.what}: {symbol} = {_number(charge.total)}, {share_text(width / 100)}"
         rectangle = tag("rect", tag("title", text), x=f"{end - width:.4f}%", width=f"{width:.4f}%", height="100%")
-        rectangle.set("class", f"fill-{colour}")
-        bars.append(rectangle)
+        bars.append(paint(rectangle, groups.index(charge.kind), len(groups)))
     spent = {g: sum(c.total for c in charges if c.kind == g) for g in groups}
     legend = [
         tag(
             "li",
-            tag("span", class_=f"swatch back-{i % N_COLOURS}"),
-            f"{g}: {symbol} = {_number(spent[g])}, {_percent(float(spent[g] / total))}",
+            swatch(i, len(groups)),
+            f"{g}: {symbol} = {_number(spent[g])}, {share_text(float(spent[g] / total))}",
         )
         for i, g in enumerate(groups)
     ]
@@ -316,12 +318,13 @@ def importances(model: Any) -> Element:
     rows: list[Sequence[Child]] = []
     for j in order:
         bar = tag("rect", width=f"{100 * shares[j] / largest:.3f}%", height="100%", class_="fill-0")
-        rows.append([shortened(names[j]), tag("svg", bar, class_="bar", aria_hidden="true"), _percent(shares[j])])
+        rows.append([shortened(names[j]), tag("svg", bar, class_="bar", aria_hidden="true"), share_text(shares[j])])
     head = ["feature", "", "importance"]
     rest = rows[MAX_BARS:]
     more = None
     if rest:
-        more = tag("details", tag("summary", f"{len(rest)} more features"), table(head, rest, numeric={2}))
+        name = counted(len(rest), "more feature")
+        more = tag("details", tag("summary", name), table(head, rest, numeric={2}))
     return section(
         "importances",
         "What matters",
@@ -336,21 +339,23 @@ def explorer(model: Any) -> Element:
     trees, n_trees = _drawn_trees(model), model.forest_.n_trees
     domain = model.domain_
     is_classification = domain.task == "classification"
+    text = share_text if is_classification else number_text
+    text_of_noise = share_text if is_classification else partial(number_text, digits=NOISE_DIGITS)
     data = {
         "classes": [shortened(str(c)) for c in model.classes_.tolist()] if is_classification else None,
-        "unit": f"{model.privacy_.unit}s",
+        "colours": colours(len(model.classes_)) if is_classification else None,
         "range": None if is_classification else list(bounds(domain.target)),
         "trees": [
             {
                 "depth": tree.depth,
                 "below": tree.levels_below,
-                "weight": _rounded(weight),
+                "weight": share_text(weight),
                 "features": tree.features,
                 "conditions": tree.conditions,
-                "counts": [round(c, 1) for c in tree.counts.tolist()],
-                "countNoise": [_rounded(noise) for noise in _noise_by_level(tree)],
+                "records": _records_texts(tree),
                 "values": [[_rounded(v) for v in row] for row in tree.values.tolist()],
-                "valueNoise": [_rounded(v) for v in np.asarray(tree.value_noise).tolist()],
+                "estimates": [[text(v) for v in row] for row in tree.values.tolist()],
+                "noise": [f"± {text_of_noise(v)}" for v in np.asarray(tree.value_noise).tolist()],
             }
             for tree, weight in zip(trees, model.forest_.tree_weights.tolist(), strict=False)
         ],
@@ -386,10 +391,11 @@ def explorer(model: Any) -> Element:
     )
 
 
-def _noise_by_level(tree: Tree) -> list[float]:
-    """Return the noise of the counts, which is the same for all nodes of a level."""
+def _records_texts(tree: Tree) -> list[str]:
+    """Return the released number of records of every node in words."""
     assert tree.count_noise is not None
-    return [float(tree.count_noise[2**level - 1]) for level in range(tree.depth + 1)]
+    pairs = zip(tree.counts.tolist(), tree.count_noise.tolist(), strict=True)
+    return [count_text(count, noise, tree.unit) for count, noise in pairs]
 
 
 def _drawn_trees(model: Any) -> list[Tree]:
@@ -419,7 +425,7 @@ def model_card(model: Any, *, has_score: bool = False) -> Element:
     domain, forest = model.domain_, model.forest_
     heading = _DOMAIN_HEADINGS[domain.origin.kind]
     depths = sorted(set(forest.depths.tolist()))
-    facts = [
+    rows = [
         ("predicts", feature_text(domain.target)),
         ("trees", f"{forest.n_trees}, of depth {', '.join(map(str, depths))}, {len(forest.values)} leaves"),
         (f"{model.privacy_.unit}s", _records_text(forest)),
@@ -428,11 +434,10 @@ def model_card(model: Any, *, has_score: bool = False) -> Element:
         *_parameter_facts(model),
         *_choice_facts(model.privacy_),
     ]
-    rows: list[Sequence[Child]] = [[shortened(name), feature_text(f)] for name, f in domain.features.items()]
     return section(
         "card",
         "Model card",
-        tag("dl", *(element for name, value in facts for element in (tag("dt", name), tag("dd", value)))),
+        facts(rows),
         tag(
             "p",
             f"Meant for tables whose ranges and levels are public knowledge{_one_record_each(model.privacy_)}. "
@@ -440,7 +445,7 @@ def model_card(model: Any, *, has_score: bool = False) -> Element:
             "records suffer most from noise.",
         ),
         tag("h3", heading, class_="bad") if domain.origin.objection else tag("h3", heading),
-        table(["feature", "values"], rows),
+        *domain_tables(domain),
         tag(
             "p",
             "Numbers and dates outside their range are moved to its border; where levels that are not listed, and "
@@ -519,10 +524,6 @@ def _number(cost: Epsilon) -> str:
 
 def _exact(value: Epsilon) -> str:
     return "∞" if value == math.inf else str(value)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 def _distinct_percent(share: float, whole: Callable[[float], int] = math.ceil) -> str:

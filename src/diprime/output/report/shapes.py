@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,18 @@ import numpy as np
 from diprime.model.feature_words import shortened
 from diprime.model.shapes import Axis, Shape, largest_effects, shape_of
 from diprime.model.trees import Floats
+from diprime.output.report.colours import paint, swatch
 from diprime.output.report.drawing import WIDTH, line, rectangle, short_label, svg, text
-from diprime.output.report.html import Child, Element, section, tag
+from diprime.output.report.html import Child, Element, breakable, section, tag
 
 MAX_MAIN_EFFECTS = 9
 MAX_INTERACTIONS = 6
 MAX_GROUPS = 14
 """How many levels of a categorical feature are drawn: those with the most records."""
+MAX_CLASSES = 6
+"""How many classes are drawn in one figure."""
 MAX_CELLS = 4096
 """How many cells of an interaction are drawn at most, so that browsers stay fast."""
-N_COLOURS = 6
-"""How many colours style.css defines, and so how many classes are drawn in one figure."""
 
 # Sizes in the units of the drawing, whose width fits the figure.
 STEPS_HEIGHT, DENSITY_HEIGHT, MARGIN, ROW_HEIGHT, LABEL_WIDTH = 130.0, 24.0, 16.0, 16.0, 100.0
@@ -44,7 +46,7 @@ def shapes(model: Any) -> Element:
             "the mean. Missing values, and levels that the domain does not list, are drawn aside. Grey: the released "
             "numbers of records. All of it carries noise, most where there are few records.",
         ),
-        tag("div", *(_main_effect_figure(_most_spread_classes(shape)) for shape in mains), class_="shapes"),
+        tag("div", *map(_main_effect_figure, mains), class_="shapes"),
         tag("h3", "What two features add together, beyond what each adds alone") if drawn_pairs else None,
         tag("div", *map(_interaction_figure, drawn_pairs), class_="shapes") if drawn_pairs else None,
     )
@@ -61,27 +63,41 @@ def _unit(model: Any) -> str:
 # -- main effects ------------------------------------------------------------------------------------------------------
 
 
-def _most_spread_classes(shape: Shape) -> Shape:
-    """Return a shape with at most as many classes as there are colours: those that it separates most."""
+@dataclass(frozen=True)
+class _Classes:
+    """The classes that a figure draws, out of all: each has the same colour in every figure."""
+
+    drawn: list[int]
+    n: int
+
+    def paint(self, element: Element, k: int, kind: str) -> Element:
+        """Give an element the colour of the k-th class that is drawn."""
+        return paint(element, self.drawn[k], self.n, kind)
+
+
+def _most_spread_classes(shape: Shape) -> tuple[Shape, _Classes]:
+    """Return a shape with the `MAX_CLASSES` classes that it separates most, and which these are."""
     spread = np.abs(shape.values).max(axis=0)
-    kept = sorted(np.argsort(-spread, kind="stable")[:N_COLOURS].tolist())
-    return Shape(shape.axes, shape.values[:, kept], tuple(shape.targets[k] for k in kept))
+    kept = sorted(np.argsort(-spread, kind="stable")[:MAX_CLASSES].tolist())
+    classes = _Classes(kept, len(shape.targets))
+    return Shape(shape.axes, shape.values[:, kept], tuple(shape.targets[k] for k in kept)), classes
 
 
 def _main_effect_figure(shape: Shape) -> Element:
+    shape, classes = _most_spread_classes(shape)
     (axis,) = shape.axes
-    drawing = _steps(shape) if axis.edges is not None else _bars(_without_rare_groups(shape))
+    drawing = _steps(shape, classes) if axis.edges is not None else _bars(_without_rare_groups(shape), classes)
     legend = None
     if len(shape.targets) > 1:
         items = [
-            tag("li", tag("span", class_=f"swatch back-{k}"), shortened(str(target)))
-            for k, target in enumerate(shape.targets)
+            tag("li", swatch(index, classes.n), *breakable(shortened(str(target))))
+            for index, target in zip(classes.drawn, shape.targets, strict=True)
         ]
         legend = tag("ul", *items, class_="legend")
-    return tag("figure", tag("figcaption", axis.name), drawing, legend)
+    return tag("figure", tag("figcaption", *breakable(axis.name)), drawing, legend)
 
 
-def _steps(shape: Shape) -> Element:
+def _steps(shape: Shape, classes: _Classes) -> Element:
     """Return the drawing of a step function, with the density of records below it."""
     (axis,) = shape.axes
     x = _along(axis, 0.0, WIDTH)
@@ -101,7 +117,8 @@ def _steps(shape: Shape) -> Element:
     for k in range(len(shape.targets)):
         heights_of_steps = y(shape.values[:, k])
         for begin, end in ((0, n), (n, len(heights_of_steps))):
-            parts.append(_step_path(x[begin : end + 1], heights_of_steps[begin:end], k))
+            path = _step_path(x[begin : end + 1], heights_of_steps[begin:end])
+            parts.append(classes.paint(path, k, "stroke"))
     parts += [
         text(2, MARGIN - 5, f"{high:+.3g}"),
         text(2, STEPS_HEIGHT - 3, f"{low:+.3g}"),
@@ -112,16 +129,16 @@ def _steps(shape: Shape) -> Element:
     return svg(parts, bottom + MARGIN, f"The main effect of {axis.name}, from {low:.3g} to {high:.3g}")
 
 
-def _step_path(x: Floats, y: Floats, colour: int) -> Element:
+def _step_path(x: Floats, y: Floats) -> Element:
     points = [f"{'M' if i == 0 else 'V'}{_at(y[i], x[i] if i == 0 else None)}H{x[i + 1]:.2f}" for i in range(len(y))]
-    return tag("path", d="".join(points), class_=f"steps stroke-{colour}")
+    return tag("path", d="".join(points), class_="steps")
 
 
 def _at(y: float, x: float | None) -> str:
     return f"{y:.2f}" if x is None else f"{x:.2f} {y:.2f}"
 
 
-def _bars(shape: Shape) -> Element:
+def _bars(shape: Shape, classes: _Classes) -> Element:
     """Return the drawing of bars, one group below the other, with shares of records at the right."""
     (axis,) = shape.axes
     largest = max(float(np.abs(shape.values).max()), _TINY)
@@ -140,7 +157,8 @@ def _bars(shape: Shape) -> Element:
         height = (ROW_HEIGHT - 5) / len(shape.targets)
         for k, value in enumerate(shape.values[i].tolist()):
             left = middle + min(value, 0.0) * scale
-            parts.append(rectangle(left, top + 1 + k * height, abs(value) * scale, height, f"fill-{k}"))
+            bar = rectangle(left, top + 1 + k * height, abs(value) * scale, height)
+            parts.append(classes.paint(bar, k, "fill"))
     bottom = MARGIN + len(axis.labels) * ROW_HEIGHT
     parts += [
         line(middle, MARGIN - 2, middle, bottom, "rule"),
@@ -176,7 +194,7 @@ def _interaction_figure(shape: Shape) -> Element:
     note = f"blue {-largest:+.3g} to red {largest:+.3g}"
     name = f"{first.name} (across) × {second.name} (up)"
     drawing = svg(parts, height + MARGIN, f"The interaction of {first.name} and {second.name}, {note}")
-    return tag("figure", tag("figcaption", f"{name}{about}"), drawing, tag("p", note, class_="note"))
+    return tag("figure", tag("figcaption", *breakable(f"{name}{about}")), drawing, tag("p", note, class_="note"))
 
 
 def _ticks(axis: Axis, positions: Floats, every: int = 1) -> list[tuple[float, str]]:
