@@ -96,7 +96,7 @@ class Results:
 
     def _digests(self, mutant: Mutant, outcome: Outcome, root: Path) -> dict[str, str]:
         run = [test for stage in self._chooser.stages(mutant) for test in stage]
-        depends_on = [_module(outcome.caught_by)] if outcome.caught_by else run
+        depends_on = map(_module, [outcome.caught_by] if outcome.caught_by else run)
         patch = digest_of(mutant.file, mutant.old, mutant.new, source_of(mutant, root))
         return {"patch": patch, "tests": _digest_of_tests(depends_on, root)}
 
