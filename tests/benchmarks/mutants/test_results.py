@@ -36,7 +36,12 @@ def test_outcomes_are_read_again(root, results):
 def test_a_catch_holds_until_patch_source_or_test_change(root, results):
     assert results.outcome(replace(MUTANT, new="SCALE = 0")) is None
     (root / "tests/test_shown.py").write_text("")
-    assert results.outcome(MUTANT) == CAUGHT, "another test has changed"
+    noise = root / "tests/test_noise.py"
+    noise.write_text("import os\n" + noise.read_text() + "\n\ndef test_other():\n    pass\n")
+    assert results.outcome(MUTANT) == CAUGHT, "other tests, or imports for them, have changed"
+    noise.write_text(noise.read_text() + "\n\nHELPER = 1\n")
+    assert results.outcome(MUTANT) is None
+    results.add(MUTANT, CAUGHT, root)
     (root / "tests/test_noise.py").write_text("def test_scale(): assert False\n")
     assert results.outcome(MUTANT) is None
     results.add(MUTANT, CAUGHT, root)
