@@ -134,6 +134,7 @@ def as_model(forest, domain):
     """Return a fitted model of an additive forest."""
     model = MadeModel(domain=domain)
     model.domain_, model.forest_, model.privacy_ = domain, forest, made_ledger()
+    model.fitted_params_ = {"epsilon": model.epsilon, "domain": domain, "method": model.method}
     if domain.task == "classification":
         levels = list(domain.target.levels)
         model.classes_ = np.array(sorted(levels))

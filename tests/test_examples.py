@@ -23,7 +23,7 @@ def numbers(pattern, text):
 def test_every_example_is_tested():
     tested = {
         "bike_rentals", "census_income", "demo", "emergency_room", "log_scaled_rent", "open_ranges", "private_search",
-        "several_visits", "study", "two_hospitals",
+        "several_visits", "signed_model", "study", "two_hospitals",
     }  # fmt: skip
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
@@ -142,3 +142,11 @@ def test_a_study_adds_up_in_one_budget(capsys, monkeypatch, tmp_path):
     ]
     assert "Spent: epsilon = 1.8, mu^2 = 0.0456832." in printed
     assert len(numbers(r"accuracy ([\d.]+)%", printed)) == 2
+
+
+def test_a_forged_ledger_is_noticed(capsys):
+    pytest.importorskip("cryptography", reason="cryptography is not installed.")
+    signed, forged, refused = printed_by("signed_model", capsys).splitlines()
+    assert re.match(r"Signed at 20\S+: Privacy ledger: epsilon = 3 of 3", signed)
+    assert "epsilon = 0.1 of 0.1" in forged
+    assert "is not the file that was signed" in refused

@@ -26,6 +26,13 @@ FACADES = {
         },
     ),
     "diprime.export": (["diprime.output.onnx"], {"onnx_inputs", "to_onnx"}),
+    "diprime.signing": (
+        ["diprime.model.signatures"],
+        {
+            "KeyIsEncryptedError", "Signature", "SignatureCheck", "SignatureError", "check_signature", "new_key",
+            "sign_model", "verify_model",
+        },
+    ),
     "diprime.baselines": (
         ["diprime.paper.baselines"],
         {"DPDecisionForestClassifier", "DPRandomForestClassifier", "DPRandomForestRegressor"},
@@ -38,7 +45,7 @@ FACADES = {
         },
     ),
 }  # fmt: skip
-OPTIONAL_PACKAGES = {"matplotlib", "onnx", "pandas", "polars", "rich", "typer"}
+OPTIONAL_PACKAGES = {"cryptography", "matplotlib", "onnx", "pandas", "polars", "rich", "typer"}
 
 
 def public_names(module):

@@ -42,7 +42,8 @@ OUR_EPSILONS = tuple(sorted({*EPSILONS, *SWEEP, 0.2}))
 # Hardly any noise, and none. Their errors are so close, on some sets a matter of few rows, that it takes more repeats.
 LIMIT = (1000.0, math.inf)
 REPEATS_AT_LIMIT = 60
-REPEATS_OF_BOOSTING_AT_LIMIT = 20  # its fits take longer there
+REPEATS_OF_BOOSTING_AT_LIMIT = 20  # its fits take longer there; as many as the forest on small data
+SMALL_DATA = 10_000  # rows
 DELTA = 1e-6  # of the methods that need one
 N_TREES_OF_PAPER = 10
 SPLIT_SHARE_OF_PAPER = 0.5
@@ -95,6 +96,8 @@ class Contender:
         The budgets that it is measured at; infinite if it is not private.
     repeats : int
         The number of splits that it is measured on.
+    repeats_on_small_data : int, optional
+        The number where rows are few, so that a single one moves the error of a split; by default the same.
     """
 
     title: str
@@ -103,6 +106,11 @@ class Contender:
     release: Callable[[], str]
     epsilons: tuple[float, ...] = EPSILONS
     repeats: int = 10
+    repeats_on_small_data: int | None = None
+
+    def repeats_on(self, n_rows: int) -> int:
+        """Return the number of splits of a data set with so many rows."""
+        return (self.repeats_on_small_data if n_rows < SMALL_DATA else None) or self.repeats
 
 
 def is_binary(data: Dataset) -> bool:
@@ -300,6 +308,7 @@ CONTENDERS = {
         BOOSTING_FITS,
         LIMIT,
         REPEATS_OF_BOOSTING_AT_LIMIT,
+        REPEATS_AT_LIMIT,
     ),
     "dp-ebm": Contender(
         "DP-EBM (δ = 1e-6)",

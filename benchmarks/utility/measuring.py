@@ -72,7 +72,7 @@ def missing(results: Results, contenders: list[str], names: list[str]) -> Iterat
             release = contender.release()
             todo: dict[int, list[float]] = {}
             for epsilon in contender.epsilons:
-                for repeat in results.missing(Key(c, name, epsilon), release, contender.repeats):
+                for repeat in results.missing(Key(c, name, epsilon), release, contender.repeats_on(len(data.y))):
                     todo.setdefault(repeat, []).append(epsilon)
             for repeat in sorted(todo):
                 yield Unit(c, name, repeat, tuple(todo[repeat]))

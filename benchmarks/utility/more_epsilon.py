@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from benchmarks.data import MULTICLASS, NAMES
-from benchmarks.utility.contenders import CONTENDERS, LIMIT, SWEEP
+from benchmarks.utility.contenders import CONTENDERS, LIMIT, SMALL_DATA, SWEEP
 from benchmarks.utility.scores import REPEATS, Scores, Verdict, table
 
 FAMILY_WISE_LEVEL = 0.05
@@ -37,14 +37,18 @@ def ratio(over: npt.NDArray[np.float64], under: npt.NDArray[np.float64]) -> tupl
 def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdict], str]:
     """Return the verdicts and the table of a contender that is measured along the sweep and at its limit."""
     names = (*NAMES, *MULTICLASS)
-    repeats_at_limit = CONTENDERS[f"{contender}-limit"].repeats
+    limit = CONTENDERS[f"{contender}-limit"]
+    repeats_at_limit = f"{limit.repeats} repeats"
+    if limit.repeats_on_small_data:
+        repeats_at_limit += f", {limit.repeats_on_small_data} on sets of fewer than {SMALL_DATA:,} rows"
     pairs = list(combinations(SWEEP, 2))
     level = FAMILY_WISE_LEVEL / (len(pairs) * len(names))
     rows, clear, near, behind, complete = [], [], [], [], True
     for name in names:
         errors = {epsilon: scores.errors(contender, name, epsilon) for epsilon in SWEEP}
         at_limit = [scores.errors(f"{contender}-limit", name, epsilon) for epsilon in LIMIT]
-        if any(len(e) < REPEATS for e in errors.values()) or any(len(e) < repeats_at_limit for e in at_limit):
+        at_least = scores.repeats(f"{contender}-limit", name)
+        if any(len(e) < REPEATS for e in errors.values()) or any(len(e) < at_least for e in at_limit):
             complete = False
             continue
         worst, (by, p) = min(
@@ -73,7 +77,7 @@ def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdi
         Verdict(
             f"{title}: error at ε = {LIMIT[0]:g} within 5 % of that at ε = ∞",
             all(near) if complete else None,
-            f"on {sum(near)} of {len(near)} sets ({repeats_at_limit} repeats)"
+            f"on {sum(near)} of {len(near)} sets ({repeats_at_limit})"
             + (f"; not {', '.join(behind)} (± its standard error)" if behind else ""),
         ),
     ]
@@ -81,7 +85,7 @@ def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdi
         f"## More ε: {title}\n\nThe error (MSE, or share of wrong labels) of {title}. A rise is clear if a paired t "
         f"test over the {REPEATS} repeats, one side, has p < {level:.1g}, which keeps the chance of one false alarm "
         f"among all {len(pairs)} pairs of ε and {len(names)} sets below {FAMILY_WISE_LEVEL:g} (Bonferroni). With "
-        f"hardly any noise and with none, over {repeats_at_limit} repeats, for a row is much of a small error. Their "
+        f"hardly any noise and with none, over {repeats_at_limit}, for a row is much of a small error. Their "
         "ratio ± its standard error.\n\n" + table(header, rows)
     )
     return verdicts, text

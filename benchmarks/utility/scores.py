@@ -64,10 +64,14 @@ class Scores:
         """Return the scores of all repeats."""
         return self.results.of(contender, name, epsilon, metric or self.facts[name].metric)
 
+    def repeats(self, contender: str, name: str) -> int:
+        """Return the number of splits that a contender is measured on."""
+        return CONTENDERS[contender].repeats_on(self.facts[name].n_rows)
+
     def mean(self, contender: str, name: str, epsilon: float, metric: str | None = None) -> float:
         """Return the mean score; NaN unless all repeats have been measured."""
         scores = self.all(contender, name, epsilon, metric)
-        return float(scores.mean()) if len(scores) >= CONTENDERS[contender].repeats else math.nan
+        return float(scores.mean()) if len(scores) >= self.repeats(contender, name) else math.nan
 
     def errors(self, contender: str, name: str, epsilon: float) -> npt.NDArray[np.float64]:
         """Return the mean squared error, or the error rate, of each repeat."""

@@ -9,7 +9,21 @@ from benchmarks.paths import ROOT
 
 
 @pytest.mark.parametrize(
-    "module", ["utility", "paper", "persons", "search", "speed", "speed.memory", "open_domains", "scores", "mutants"]
+    "module",
+    [
+        "attacks",
+        "audit",
+        "fuzz",
+        "mutants",
+        "open_domains",
+        "paper",
+        "persons",
+        "scores",
+        "search",
+        "speed",
+        "speed.memory",
+        "utility",
+    ],
 )
 def test_commands_have_help_and_are_named_in_it(module):
     command = [sys.executable, "-m", f"benchmarks.{module}", "--help"]

@@ -1,8 +1,10 @@
 """The commands, as users and scripts see them."""
 
+import csv
 import json
 import os
 import re
+from datetime import date
 from fractions import Fraction
 from functools import partial
 
@@ -11,9 +13,9 @@ import polars as pl
 import pytest
 
 import diprime
-import diprime.cli.app
+import diprime.cli.commands.fit
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Ledger, PrivateScore, load
-from diprime.cli import data_files
+from diprime.cli import data_files, parquet_file
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.privacy.gaussian_dp import gaussian_budget
 from tests.cli.running import ok, refused, run
@@ -66,7 +68,7 @@ def test_a_fit_of_a_file_is_a_fit_of_its_rows(folder, tmp_path, kind, monkeypatc
     def seeded(domain, epsilon, **parameters):
         return DiPriMeClassifier(epsilon, domain, random_state=0, **parameters)
 
-    monkeypatch.setattr(diprime.cli.app, "estimator", seeded)
+    monkeypatch.setattr(diprime.cli.commands.fit, "estimator", seeded)
     result = run("fit", folder / f"people.{kind}", "-d", folder / "domain.toml", "-e", 1, "-o", tmp_path / "m.diprime")
     assert result.stderr.startswith("diprime: warning: This fit is not private: random_state was set")
     assert result.stderr.count("\n") == 1
@@ -103,6 +105,47 @@ def test_predictions_are_those_of_the_model(folder, tmp_path, name, kind, output
         assert table.columns[3:] == ["probability above 50k", "probability up to 50k"]
         assert np.array_equal(table.select(table.columns[3:]).to_numpy(), model.predict_proba(rows))
     assert os.listdir(tmp_path) == [output]
+
+
+KEPT = "id,age,hours,education,sector,savings,when\n007,39,40.50,phd,private,1e3,2020-01-01\n" + (
+    '" 8", 039,NA,"a ""b"", c",,+5.0,\n9,10,-0,none,"",  ,31/12/2020\n'
+)
+
+
+def test_kept_columns_of_a_csv_are_copied_as_they_were(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 60)
+    (tmp_path / "d.csv").write_text(KEPT)
+    keep = [word for name in KEPT.split("\n")[0].split(",") for word in ("--keep", name)]
+    ok("predict", folder / "model.diprime", tmp_path / "d.csv", "-o", tmp_path / "out.csv", *keep)
+    before = csv_fields(tmp_path / "d.csv")
+    assert [row[:7] for row in csv_fields(tmp_path / "out.csv")] == before
+    ok("predict", folder / "model.diprime", tmp_path / "d.csv", "-o", tmp_path / "out.parquet", *keep)
+    table = pl.read_parquet(tmp_path / "out.parquet")
+    assert set(table.dtypes[:7]) == {pl.String}
+    assert table["age"].to_list() == ["39", " 039", "10"]
+
+
+def csv_fields(path):
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_kept_columns_of_a_parquet_file_keep_their_types(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(data_files, "PARQUET_ROWS", 2)
+    people = synthetic_people(5, 1).with_columns(
+        pl.col("age").cast(pl.Int8),
+        pl.col("hours").cast(pl.Decimal(6, 2)),
+        pl.col("savings").cast(pl.String),
+        pl.col("education").cast(pl.Categorical),
+        pl.Series("born", [date(1990, 1, day) for day in range(1, 6)]),
+        pl.Series("tags", [["a"], [], None, ["b", "c"], ["d"]]),
+    )
+    people.write_parquet(tmp_path / "d.parquet")
+    keep = [word for name in people.columns for word in ("--keep", name)]
+    ok("predict", folder / "model.diprime", tmp_path / "d.parquet", "-o", tmp_path / "out.parquet", *keep)
+    kept = pl.read_parquet(tmp_path / "out.parquet").select(people.columns)
+    assert kept.schema == people.schema
+    assert kept.rows() == people.rows()
 
 
 def test_predictions_alone(folder, tmp_path):
@@ -207,6 +250,24 @@ def test_plan_of_boosting_without_privacy(folder):
     assert "Sum: μ² = inf" in printed
 
 
+def test_plan_of_an_open_domain(folder, tmp_path):
+    edited = PEOPLE_DOMAIN.split("[features.savings]")[0] + '[target]\nname = "savings"\nkind = "numeric"\n'
+    (tmp_path / "open.toml").write_text(edited)
+    arguments = ("plan", "--rows", 3000, "-e", 0.5, "-d", tmp_path / "open.toml", "--repeats", 1, "--boost")
+    planned = Ledger.from_dict(json.loads(ok(*arguments, "--rounds", 20, "--json"))["ledger"])
+    printed = ok(*arguments, "--rounds", 20)
+    fitted = ("fit", folder / "people.csv", "-d", tmp_path / "open.toml", "-e", 0.5, "--boost", "--rounds", 20)
+    ok(*fitted, "-o", tmp_path / "m.diprime")
+    assert planned == load(tmp_path / "m.diprime").privacy_
+    for charge in planned.charges:
+        unit = {"epsilon": "ε", "mu^2": "μ²"}[charge.measure.symbol]
+        assert re.search(
+            rf"{charge.mechanism} .* {unit} = {float(charge.total):.4g} .*{planned.share(charge):.1%}", printed
+        )
+    mu_squared = float(planned.loss.mu_squared)
+    assert f"Sum: ε = 0.05, μ² = {mu_squared:.6g}. At δ = 1e-06 that is ε = 0.5." in printed
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_show_prints_ledger_importances_and_a_tree(folder, name):
     model = load(folder / f"{name}.diprime")
@@ -264,7 +325,7 @@ def test_score_prints_intervals_and_their_cost_and_writes_a_file_for_the_report(
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_score_of_a_file_is_a_score_of_its_rows(folder, kind, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 30_000)
-    monkeypatch.setattr(data_files, "PARQUET_ROWS", 700)
+    monkeypatch.setattr(parquet_file, "MAX_ROWS", 700)
     seeded = partial(diprime.private_score_batches, random_state=0)
     monkeypatch.setattr(diprime, "private_score_batches", seeded)
     result = run("score", folder / "model.diprime", folder / f"people.{kind}", "--json")

@@ -51,7 +51,7 @@ def test_edges_without_a_range_have_nothing_outside(tmp_path):
 
 
 def test_counts_of_batches_are_added_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("diprime.cli.data_files.PARQUET_ROWS", 7)
+    monkeypatch.setattr("diprime.cli.parquet_file.MAX_ROWS", 7)
     people = synthetic_people(300, 1)
     people.write_parquet(tmp_path / "d")
     n_rows, checks = checked(tmp_path / "d", PEOPLE, "income")
@@ -76,7 +76,7 @@ def test_dtypes_that_a_fit_refuses_are_refused(tmp_path, values):
 
 
 def test_records_of_persons_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("diprime.cli.data_files.PARQUET_ROWS", 3)
+    monkeypatch.setattr("diprime.cli.parquet_file.MAX_ROWS", 3)
     ids = [1, 2, None, 1, 1, 1, 3, 3, None, 1, 1]  # six, one and two records, in several batches
     pl.DataFrame({"age": [1.0] * 11, "sex": ["F"] * 11, "id": ids}).write_parquet(tmp_path / "d")
     *_, persons = check(DataFile(tmp_path / "d"), Domain({"age": AGE}, SEX), "sex", lambda share: None, "id")

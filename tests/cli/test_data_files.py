@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.cli import data_files
-from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
+from diprime.cli import data_files, parquet_file
+from diprime.cli.data_files import DataFile, InputError, read_domain, read_score, target_column
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
 
 YES_NO = Categorical(["no", "yes"])
@@ -78,7 +78,7 @@ def test_no_row_changes_how_another_one_is_read(tmp_path_factory, records):
 
 def test_batches_cover_the_file_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 3000)
-    monkeypatch.setattr(data_files, "PARQUET_ROWS", 1000)
+    monkeypatch.setattr(parquet_file, "MAX_ROWS", 1000)
     numbers = list(range(5432))
     path = csv(tmp_path, "unused,a\n" + "".join(f"x,{i}\n" for i in numbers))
     pl.read_csv(path).write_parquet(tmp_path / "data.parquet")
@@ -112,6 +112,31 @@ def test_the_search_for_a_closing_quote_is_bounded(tmp_path, monkeypatch):
     path = csv(tmp_path, 'a,b\n1,"2\n' + "3,4\n" * 1000)
     with pytest.raises(InputError, match="a quote is not closed"):
         list(DataFile(path).batches(["a"], ignore))
+
+
+def test_the_number_of_columns_is_bounded(tmp_path):
+    with pytest.raises(InputError, match=r"it has more than 100,000 columns"):
+        DataFile(csv(tmp_path, b"," * 100_000 + b"\n"))
+
+
+def test_rows_that_lack_fields_do_not_fill_the_memory(tmp_path, monkeypatch):
+    """A row of two bytes has a value, which may be missing, of each of the columns."""
+    header = ",".join(f"c{i}" for i in range(50))
+    path = csv(tmp_path, header + "\n" + "".join(f"{i}\n" for i in range(3000)))
+    monkeypatch.setattr(data_files, "MAX_CELLS", 10_000)
+    shares = []
+    batches = list(DataFile(path).batches([f"c{i}" for i in range(50)], shares.append))
+    assert max(batch.height * batch.width for batch in batches) <= 10_000
+    assert sum(shares) == pytest.approx(1, abs=0.02)
+    assert [int(v) for batch in batches for v in batch["c0"]] == list(range(3000))
+    monkeypatch.setattr(data_files, "MAX_CELLS_PER_BYTE", 5)
+    with pytest.raises(InputError, match="far fewer fields than the header"):
+        list(DataFile(path).batches([f"c{i}" for i in range(50)], ignore))
+
+
+def test_a_score_file_that_would_fill_the_memory_is_refused(tmp_path):
+    with pytest.raises(InputError, match="larger than any score"):
+        read_score(csv(tmp_path, b"[" + b"0," * 2**19 + b"0]", "score.json"))
 
 
 def test_the_error_of_an_unreadable_number_names_the_row_and_not_the_value(tmp_path, monkeypatch):
@@ -220,6 +245,12 @@ def test_domain_files_are_toml_or_json(tmp_path):
     with pytest.raises(InputError, match="is not UTF-8"):
         read_domain(csv(tmp_path, b"\xff", "d.toml"))
     assert read_domain(csv(tmp_path, "\ufeff" + DOMAIN.to_toml(), "d.toml")) == DOMAIN
+
+
+@pytest.mark.parametrize("content", [b"#" * 2**24 + b"\n", b"a=[" + b"0," * 2**19 + b"0]"])
+def test_domain_files_that_would_fill_the_memory_are_refused(tmp_path, content):
+    with pytest.raises(InputError, match="is larger than any domain"):
+        read_domain(csv(tmp_path, content, "d.toml"))
 
 
 def test_the_target_is_named_or_the_only_other_column(tmp_path):

@@ -1,5 +1,6 @@
 """A draft of a domain covers the data, and says that it was read from them."""
 
+import os
 from datetime import date, datetime, time
 
 import polars as pl
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from diprime.cli.data_files import DataFile, InputError
 from diprime.cli.drafting import _round_outwards, draft
 from diprime.domain import Categorical, Date, Domain, Integer, Numeric, Origin
+from tests.cli.running import ok
 
 
 def drafted(path, target, task=None):
@@ -151,3 +153,16 @@ def test_ranges_are_round_outwards(low, width):
     assert bottom <= low + slack
     assert top >= high - slack
     assert top - bottom <= 4 * (high - low) or high - low <= max(1e-3 * abs(low), 1e-300)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such names")
+def test_the_name_of_a_file_cannot_add_lines_to_its_draft(tmp_path):
+    path = tmp_path / 'people\nreviewed_by = "Jane Doe"\u2028.csv'
+    path.write_text("a,y\n1,x\n2,z\n")
+    assert Domain.from_toml(ok("domain", "draft", path, "-t", "y")).origin.kind == "read"
+
+
+def test_whole_numbers_are_classes_however_they_are_written(tmp_path):
+    (tmp_path / "data.csv").write_text("a,y\n1,000.000\n2,1e1\n3,9007199254740993\n4,10\n")
+    domain = Domain.from_toml(ok("domain", "draft", tmp_path / "data.csv", "-t", "y"))
+    assert domain.target.levels == (0, 10, 9007199254740993)

@@ -62,6 +62,10 @@ def test_names_cannot_control_the_terminal(folder, tmp_path):
     [
         (ValueError("rows are missing."), "rows are missing."),
         (MemoryError(), "There is not enough memory."),
+        (
+            pl.exceptions.PanicException("assertion failed at 17 rows"),
+            "The data cannot be processed: polars has failed; convert unusual columns to numbers or text.",
+        ),
         (OSError(28, "No space left on device", "out.csv"), "out.csv: No space left on device."),
         (OSError(5, "Input/output error"), "Input/output error."),
         (OSError("unknown"), "unknown"),
@@ -69,6 +73,16 @@ def test_names_cannot_control_the_terminal(folder, tmp_path):
 )
 def test_errors_are_explained(error, message):
     assert shell._error_message(error) == message
+
+
+def test_a_panic_is_one_sentence(folder, tmp_path, monkeypatch):
+    def panic(*arguments):
+        raise pl.exceptions.PanicException("assertion failed at 17 rows")
+
+    monkeypatch.setattr("diprime.cli.data_files.read_numbers", panic)
+    said = refused("predict", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / "out.csv")
+    assert "polars has failed" in said
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.filterwarnings("always::UserWarning")
@@ -110,15 +124,15 @@ signal.signal(signal.SIGHUP, signal.{hangup})
 
 from diprime.cli import app, data_files
 
-decoded_batches = data_files.DataFile.decoded_batches
+batches = data_files.DataFile.batches
 
 def endless_batches(self, *arguments):
-    batch = next(decoded_batches(self, *arguments))
+    batch = next(batches(self, *arguments))
     print('reading', flush=True)
     while True:
         yield batch.head(100)
 
-data_files.DataFile.decoded_batches = endless_batches
+data_files.DataFile.batches = endless_batches
 app.app(sys.argv[1:], prog_name='diprime')
 """
 """A command that reads rows until it is interrupted.

@@ -4,11 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime import PrivacyWarning
+from diprime import DiPriMeRegressor, Domain, Numeric, PrivacyWarning, private_score_batches
 from diprime.domain.batches import EncodedBatches
 from tests.small_data import DOMAINS, ESTIMATORS, TASKS, assert_same_forest, make
 
@@ -80,3 +81,28 @@ def test_invalid_batches_raise_an_error():
         ESTIMATORS["classification"](domain="infer").fit_batches([(X, y)])
     with pytest.raises(ValueError, match="epsilon must be"):
         ESTIMATORS["classification"](-1, domain=DOMAINS["classification"]).fit_batches(iter("never read"))
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda X, y: pd.DataFrame(X), "batches is a DataFrame that gives a "),
+        (lambda X, y: pl.DataFrame(X), "batches is a DataFrame that gives a Series for"),
+        (lambda X, y: X, "batches is a ndarray that gives a ndarray"),
+        (lambda X, y: (X, y), "batches is a tuple that gives a ndarray"),
+        (lambda X, y: {"X": X, "y": y}, "batches is a dict that gives a str"),
+        (lambda X, y: [(X,)], "batches is a list that gives a tuple"),
+        (lambda X, y: [(X, y, None, None)], "batches is a list that gives a tuple"),
+    ],
+)
+def test_what_is_no_batch_is_explained(wrong, words, is_open):
+    X, y = np.random.default_rng(0).uniform(0, 1, (50, 2)), np.linspace(0, 1, 50)
+    target = Numeric() if is_open else Numeric(0, 1)
+    domain = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)}, target)
+    model = DiPriMeRegressor(1.0, domain)
+    with pytest.raises(TypeError, match=rf"{words}.*give pairs \(X, y\) or triples \(X, y, groups\), and \[\(X, y\)\]"):
+        model.fit_batches(wrong(X, y))
+    fitted = DiPriMeRegressor(1.0, Domain(domain.features, Numeric(0, 1))).fit_batches([[X, y]])
+    with pytest.raises(TypeError, match=words):
+        private_score_batches(fitted, wrong(X, y))

@@ -129,6 +129,13 @@ def test_invalid_levels_raise_a_clear_error(levels, error, words):
 # -- messages ---------------------------------------------------------------------------------------------------------
 
 
+def test_levels_that_are_not_in_a_list_are_explained():
+    with pytest.raises(TypeError, match=r"levels as one list; write Categorical\(\['F', 'M'\]\)\.$"):
+        Categorical("F", "M")
+    with pytest.raises(TypeError, match=r"write Categorical\(\[0, 1, 2\]\)"):
+        Categorical(0, 1, 2)
+
+
 def test_values_in_messages_are_short():
     assert [repr(int_if_whole(v)) for v in (17.0, -3.0, 0.5, 1e300)] == ["17", "-3", "0.5", "1e+300"]
     assert short("a") == "'a'"

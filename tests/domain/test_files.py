@@ -139,7 +139,6 @@ def test_invalid_text_raises_a_value_error(text):
     ("text", "words"),
     [
         ("a = 1\na = 2", "not valid TOML"),
-        ("folder/domain.toml", "give the content of the file, not its name"),
         ("a = " + "[" * 100_000, "not valid TOML"),
         ("[features.a]\nkind='categorical'\nlevels=[2020-01-01]\n[target]\nkind='numeric'", r"features.a.levels\[0\]"),
         ("[features.a]\nkind='numeric'\nlow=nan\nhigh=1\n[target]\nkind='numeric'", "features.a: low = nan"),
@@ -158,10 +157,36 @@ def test_json_keys_may_not_repeat():
         Domain.from_json(text.replace('"high"', '"low": 3, "high"'))
 
 
-def test_content_must_be_a_string():
+def test_content_must_be_a_string_or_a_path():
     for read in (Domain.from_json, Domain.from_toml):
-        with pytest.raises(TypeError, match="as a string"):
+        with pytest.raises(TypeError, match="as a string, or its path"):
             read(b"")
+
+
+@pytest.mark.parametrize("kind", ["toml", "json"])
+def test_paths_are_read(kind, tmp_path):
+    domain, path = Domain({"é": Numeric(0, 1)}, YES_NO), tmp_path / f"domain.{kind}"
+    read, text = getattr(Domain, f"from_{kind}"), getattr(domain, f"to_{kind}")()
+    path.write_text(text, encoding="utf-8-sig")
+    assert_same(read(path), domain)
+    assert_same(read(str(path)), domain)
+    path.rename(tmp_path / "domain.txt")
+    assert_same(read(tmp_path / "domain.txt"), domain)
+    with pytest.raises(FileNotFoundError, match=f"domain.{kind}"):
+        read(str(path))
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="is not UTF-8 text"):
+        read(path)
+    path.write_text("other.toml")  # the content of a file is never taken for the name of another one
+    with pytest.raises(ValueError, match="not valid"):
+        read(path)
+
+
+@pytest.mark.parametrize("kind", ["toml", "json"])
+def test_no_domain_is_taken_for_a_path(kind):
+    domain = Domain({"a.toml": Categorical(["b.json"])}, Categorical(["c.toml", "d.json"]), target_name="e.toml")
+    text = getattr(domain, f"to_{kind}")()
+    assert_same(getattr(Domain, f"from_{kind}")(text.strip()), domain)
 
 
 def test_integers_and_dates_are_easy_to_read():
@@ -199,3 +224,22 @@ def test_a_target_is_numeric_or_categorical():
         Domain.from_toml(
             '[features.a]\nkind = "integer"\nlow = 0\nhigh = 1\n[target]\nkind = "integer"\nlow = 0\nhigh = 1'
         )
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\x9b", "\u202e", "\x7f", "\U000e0001"])
+def test_characters_that_end_lines_or_control_terminals_are_escaped(odd):
+    """Some editors and languages end a line at them, where TOML has text."""
+    domain = Domain({f"a{odd}b": Categorical([f"c{odd}d"])}, Categorical(["x", f"{odd}"]))
+    text = domain.to_toml()
+    assert odd not in text
+    assert Domain.from_toml(text) == domain
+
+
+@pytest.mark.parametrize("half", ["\\ud800", "\ud800"])
+def test_half_a_character_is_refused_when_it_is_read(half):
+    """It could not be written again, which would be noticed after a fit has spent its budget."""
+    text = Domain({"a": Categorical(["x", "HALF"])}, Numeric(0, 1)).to_json().replace("HALF", half)
+    with pytest.raises(ValueError, match=r"not valid JSON: .*surrogates not allowed"):
+        Domain.from_json(text)
+    whole = Domain({"a": Categorical(["\U0001f600"])}, Numeric(0, 1))
+    assert Domain.from_json(json.dumps(whole.to_dict(), ensure_ascii=True)) == whole

@@ -1,5 +1,7 @@
 """Hash buckets: a public map of single values."""
 
+from datetime import date, datetime
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -38,6 +40,14 @@ def test_tables_of_all_kinds_agree(frame):
 
 def test_missing_values_and_objects_have_codes_of_their_own():
     assert codes([[None], [float("nan")], [object()], [b"x"], ["\ud800"]]) == [MISSING, MISSING, OTHER, OTHER, OTHER]
+
+
+def test_dates_are_hashed_as_their_text():
+    dates = [date(2020, 1, 31), pd.Timestamp("2020-01-31"), np.datetime64("2020-01-31"), "2020-01-31"]
+    assert len(set(codes([[v] for v in dates]))) == 1
+    assert OTHER not in codes(pd.DataFrame({"a": pd.Series(dates[:2], dtype=object)}))
+    assert codes([[datetime(2020, 1, 31, 9)]]) == codes([["2020-01-31 09:00:00"]]) != codes([["2020-01-31"]])
+    assert codes([[pd.NaT], [np.datetime64("NaT")], [np.datetime64(10**9, "Y")]]) == [MISSING, MISSING, OTHER]
 
 
 def test_a_value_that_raises_is_no_reason_to_fail():

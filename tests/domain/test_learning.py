@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from diprime import Categorical, Date, DiPriMeRegressor, Domain, Integer, Numeric, PrivacyWarning, merge
+from diprime import Budget, Categorical, Date, DiPriMeRegressor, Domain, Integer, Numeric, PrivacyWarning, merge
 from diprime.domain import Origin, learning
 from diprime.domain.codes import BUCKETS
 from diprime.domain.learning import LearningPlan, cost_unit
@@ -383,3 +383,42 @@ def test_splits_are_chosen_from_all_features_of_a_learnt_date(monkeypatch):
         model = fit(DiPriMeRegressor(1.0, Domain({"when": Numeric()}, Numeric(0, 1))))
         assert planned[-1].max_features == model.domain_.n_features == 4
         assert planned[-1].epsilon == Fraction(9, 10)
+
+
+CLASH = "The parts of 'when' have a feature 'when.month', as another column has; rename one."
+
+
+@pytest.mark.parametrize("moment", [date(2020, 1, 1), datetime(2020, 1, 1)])
+def test_names_that_clash_with_parts_of_dates_are_refused_before_anything_is_paid_for(moment):
+    """What the values are makes no difference: names and dtypes decide."""
+    y, budget = np.zeros(50), Budget(1)
+    for values in ([moment] * 50, [None] * 50):
+        when = pl.Series("when", values, dtype=pl.Date if type(moment) is date else pl.Datetime)
+        frame = pl.DataFrame({"when": when, "when.month": np.zeros(50)})
+        with budget, pytest.raises(ValueError, match="rename one") as said:
+            Domain.learn(frame, y, target=Numeric(0, 1))
+        assert str(said.value) == CLASH
+        domain = Domain({"when": Numeric(), "when.month": Numeric(0, 1)}, Numeric(0, 1))
+        with budget, pytest.raises(ValueError, match="rename one"):
+            DiPriMeRegressor(0.5, domain).fit(frame, y)
+    assert budget.entries == ()
+
+
+def test_names_that_clash_with_no_part_are_fine():
+    y, when = np.zeros(50), pl.Series([date(2020, 1, 1)] * 50)
+    dates = Domain.learn(pl.DataFrame({"when": when, "when.hour": np.zeros(50)}), y, target=Numeric(0, 1))
+    assert dates.names == ("when", "when.weekday", "when.month", "when.hour")  # a date has no hour
+    numbers = Domain.learn(pl.DataFrame({"when": np.zeros(50), "when.hour": np.zeros(50)}), y, target=Numeric(0, 1))
+    assert numbers.names == ("when", "when.hour")
+
+
+def test_dates_in_a_column_of_objects_do_not_vanish():
+    days = [date(2020, 1, 1 + i % 3) for i in range(3000)]
+    frame, y = pd.DataFrame({"when": pd.Series(days, dtype=object)}), np.tile([0.0, 0.5, 1.0], 1000)
+    hashed = Domain.learn(frame, y, epsilon=1.0, target=Numeric(0, 1))
+    assert len(set(hashed.encode(frame)[:, 0].tolist())) == 3
+    listed = Domain.learn(frame, y, epsilon=1.0, delta=1e-6, target=Numeric(0, 1))
+    assert listed.features["when"] == Categorical(["2020-01-01", "2020-01-02", "2020-01-03"])
+    assert listed.encode(frame)[:, 0].tolist() == [0, 1, 2] * 1000
+    declared = Domain.learn(frame, y, features={"when": Date("2020-01-01", "2020-01-31")}, target=Numeric(0, 1))
+    assert len(set(declared.encode(frame)[:, 0].tolist())) == 3

@@ -1,4 +1,5 @@
 import math
+from datetime import date, datetime
 from decimal import Decimal
 
 import numpy as np
@@ -39,6 +40,20 @@ def test_values_that_cannot_be_hashed_or_compared_are_unlisted():
 
     values = objects({}, [], np.ones(3), RaisesOnComparison(), "a", Decimal("sNaN"), None)
     assert positions(["a"], values, object) == [UNLISTED, UNLISTED, UNLISTED, UNLISTED, 0, ABSENT, ABSENT]
+
+
+def test_dates_among_objects_are_the_levels_that_their_text_is():
+    class Hostile(date):
+        def toordinal(self):
+            raise RuntimeError("secret")
+
+    values = objects(date(2020, 1, 31), pd.Timestamp("2020-01-31"), np.datetime64("2020-01-31", "ns"), "2020-01-31")
+    assert positions(["x", "2020-01-31"], values, object) == [1, 1, 1, 1]
+    values = objects(datetime(2020, 1, 31, 9, 30), date(2020, 2, 1), Hostile(2020, 1, 31), np.datetime64("NaT"))
+    levels = ["2020-01-31", "2020-01-31 09:30:00"]
+    assert positions(levels, values, object) == [1, UNLISTED, UNLISTED, ABSENT]
+    assert positions(levels, objects(np.datetime64(10**9, "Y")), object) == [UNLISTED]
+    assert positions([date(2020, 1, 31)], objects(date(2020, 1, 31)), object) == [0]
 
 
 def test_numbers_match_levels_by_value():

@@ -69,7 +69,7 @@ def test_model_files_and_reports_hold_the_recorded_parameters(estimator):
 @pytest.mark.parametrize("estimator", TABLES)
 def test_what_is_recorded_is_read_back(estimator):
     model, table = fit_small(estimator), TABLES[estimator]
-    record = record_parameters(model, table)
+    record = record_parameters(model.fitted_params_, table)
     assert read_parameters(record, table) == {name: getattr(model, name) for name in recorded(table)}
     assert read_parameters({"epsilon": "1/2", "delta": "1/8"} if table is BOOSTING else {"epsilon": "1/2"}, table) == {
         **{name: parameter.default for name, parameter in recorded(table).items()},

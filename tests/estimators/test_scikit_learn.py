@@ -5,13 +5,14 @@ import pickle
 import joblib
 import numpy as np
 import pytest
-from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, VotingClassifier
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, StackingClassifier, VotingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from diprime import Categorical, DiPriMeClassifier, DiPriMeRegressor, Domain
+from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeClassifier, DiPriMeRegressor, Domain
 from tests.estimators.domains import ABC, NUMBER, YES_NO
 from tests.small_data import BOOSTERS, ESTIMATORS, TASKS, assert_same_forest, fit, make
 
@@ -73,6 +74,52 @@ def test_ensembles_that_would_weigh_rows_do_without(X, y):
     assert (
         VotingClassifier([("a", model), ("b", RandomForestClassifier(5))], voting="soft").fit(X, y).score(X, y) > 0.85
     )
+
+
+def voting(model):
+    return VotingClassifier([("a", model), ("b", model)])
+
+
+def stacking(model):
+    return StackingClassifier([("a", model)], cv=3)
+
+
+CLASSIFIERS = [DiPriMeClassifier, DiPriMeBoostingClassifier]
+META_ESTIMATORS = {voting: 3, stacking: 3, BaggingClassifier: 3, OneVsRestClassifier: 2, OneVsOneClassifier: 2}
+"""Those that number the classes, and how many classes each of the estimators inside sees of three."""
+
+
+@not_private
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+@pytest.mark.parametrize("meta", META_ESTIMATORS)
+def test_meta_estimators_that_number_text_classes_say_what_to_declare(X, meta, classifier):
+    y = np.array(["low", "middle", "top"])[np.digitize(X[:, 1], [3, 6])]
+    declared = Domain(ABC, Categorical(["low", "middle", "top"]))
+    with pytest.raises(TypeError, match=r"Categorical\(range\(3\)\).*Categorical\(\[0, 1\]\) \(one-vs-rest\)"):
+        meta(classifier(50, declared)).fit(X, y)
+    numbered = Domain(ABC, Categorical(range(META_ESTIMATORS[meta])))
+    model = meta(classifier(50, numbered)).fit(X, y)
+    assert set(model.predict(X)) == {"low", "middle", "top"}
+    assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+@pytest.mark.parametrize("y", [[0, 1], [0, 0], [7, -5]])
+def test_the_error_about_numbers_depends_on_the_dtype_alone(y, classifier):
+    model = classifier(1.0, YES_NO)
+    with pytest.raises(TypeError) as caught:
+        model.fit(np.zeros((2, 3)), np.array(y))
+    assert str(caught.value).startswith("y has dtype int64, but its levels in the domain are text; convert y or, for")
+    model.fit(np.zeros((2, 3)), np.array(y, dtype=object))  # objects may be of any type: these are no classes
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_class_weight_is_refused_with_advice(classifier):
+    with pytest.raises(TypeError, match=r"has no class_weight: .* divide the columns of predict_proba"):
+        classifier(1.0, YES_NO, class_weight="balanced")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'weight'"):
+        classifier(1.0, YES_NO, weight=1)
+    assert "class_weight" not in classifier().get_params()
 
 
 @pytest.mark.parametrize("task", TASKS)

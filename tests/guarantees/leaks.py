@@ -21,11 +21,11 @@ ATOMS = (np.ndarray, np.generic, str, bytes, int, float, Fraction, type, NoneTyp
 
 @dataclass
 class Secrets:
-    """What must not be found: numbers, rows, and the key of the noise."""
+    """What must not be found: numbers, rows, and the keys of the noise."""
 
     numbers: dict[str, float]
     n_rows: set[int]
-    key: bytes
+    keys: list[bytes]
     true_counts: np.ndarray  # of the leaves of a single tree that saw all rows
 
 
@@ -116,7 +116,8 @@ class _Search:
 
     def look_at_array(self, path, array):
         self.look_at_numbers(path, array)
-        if self.secrets.key in array.tobytes():
+        content = array.tobytes()
+        if any(key in content for key in self.secrets.keys):
             self.found.append(f"{path}: the key")
         if array.size == self.secrets.true_counts.size and path.endswith("counts"):
             exact = np.mean(array.ravel() == self.secrets.true_counts)
@@ -135,7 +136,7 @@ class _Search:
         except TypeError as error:
             self.found.append(f"pickle: {error}")
             return
-        if self.secrets.key in pickled:
+        if any(key in pickled for key in self.secrets.keys):
             self.found.append("pickle: the key")
         for opcode, argument, _ in pickletools.genops(pickled):
             if isinstance(argument, (int, float)) and opcode.name not in ("FRAME", "BINGET", "LONG_BINGET"):

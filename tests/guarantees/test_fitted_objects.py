@@ -23,7 +23,6 @@ from diprime.domain.target_layout import TargetLayout
 from diprime.engines.local import LocalEngine
 from diprime.engines.local_scores import LocalScoreEngine
 from diprime.engines.persons import choose_records
-from diprime.estimators.parameters import RANDOM_STATE
 from diprime.privacy.charges import Receipt
 from diprime.privacy.measures import PureEpsilon
 from diprime.privacy.mechanisms.selection import Selection
@@ -38,23 +37,28 @@ from tests.small_data import DOMAINS, METHODS, TASKS, boost, fit, make
 N = 7919  # a prime that no public number of these fits comes near
 
 
+def keys_of_streams(monkeypatch):
+    """Return a list that the keys of all streams come into, and those that they were derived from."""
+    keys, make = [], RandomSource._make
+
+    def watched(numbers, of_streams):
+        streams = make(numbers, of_streams)
+        keys.extend(stream[4:12].tobytes() for stream in streams)
+        return streams
+
+    monkeypatch.setattr(RandomSource, "_make", staticmethod(watched))
+    return keys
+
+
 def fit_and_know(task, monkeypatch, learn=fit, **parameters):
     """Fit without a seed, and keep by other means what the model must forget."""
-    sources = []
-
-    class Recorded(RandomSource):
-        def __init__(self, random_state=None):
-            super().__init__(random_state)
-            sources.append(self)
-
-    monkeypatch.setattr(diprime.estimators.base, "RANDOM_STATE", replace(RANDOM_STATE, check=Recorded))
+    keys = keys_of_streams(monkeypatch)
     X, y = make(task, N)
     X[:, 0] = np.clip(X[:, 0], 0.137428811, 9.862571189)  # inside the public range: these ends are private
     missing = np.arange(N) % 100 == 0
     y = np.where(missing, None if task == "classification" else np.nan, y)
     shape = {"n_estimators": 1, "max_depth": 7} if learn is fit else {}
     model = learn(task, X, y, **{**shape, **parameters})
-    (source,) = sources
     used = ~missing
     numbers = {"n": N, "rows with a target": int(used.sum()), "least": np.nanmin(X[:, 0]), "most": np.nanmax(X[:, 0])}
     numbers |= {"second least": np.nanmin(X[:, 1]), "second most": np.nanmax(X[:, 1])}
@@ -64,7 +68,7 @@ def fit_and_know(task, monkeypatch, learn=fit, **parameters):
         numbers |= {"greatest target below": np.sort(y[used])[-2000], "mean target": np.mean(y[used])}
     n_leaves = len(model.forest_.counts)
     true_counts = np.bincount(model.apply(X)[used, 0], minlength=n_leaves)[:n_leaves]
-    return model, Secrets(numbers, {N, int(used.sum())}, source._key.tobytes(), true_counts), X
+    return model, Secrets(numbers, {N, int(used.sum())}, keys, true_counts), X
 
 
 @pytest.mark.parametrize("learn", [fit, boost])
@@ -107,18 +111,11 @@ def of_persons(learn, task, X, y, **parameters):
 @pytest.mark.parametrize("task", TASKS)
 def test_no_secret_is_found_on_a_model_of_persons(task, learn, monkeypatch):
     monkeypatch.setattr(diprime.estimators.base, "choose_records", spy := Chosen())
-    sources = []
-
-    class Recorded(RandomSource):
-        def __init__(self, random_state=None):
-            super().__init__(random_state)
-            sources.append(self)
-
-    monkeypatch.setattr(diprime.estimators.base, "RANDOM_STATE", replace(RANDOM_STATE, check=Recorded))
+    keys = keys_of_streams(monkeypatch)
     model = of_persons(learn, task, *make(task, N))
     n_used = int((spy.used.target >= 0).sum())
     numbers = {"n": N, "persons": N_PERSONS, "records used": n_used, "an id": 88_000_123, "weights": 6 * N_PERSONS}
-    secrets = Secrets(numbers, {N, N_PERSONS, n_used}, sources[-1]._key.tobytes(), np.array([]))
+    secrets = Secrets(numbers, {N, N_PERSONS, n_used}, keys, np.array([]))
     assert leaks(model, secrets) == []
     planted = copy.copy(model)
     planted.n_persons_ = N_PERSONS
@@ -186,10 +183,10 @@ LEAKS = {
     "a selection": lambda m, s, X: setattr(m, "selection_", Selection.uniform(RandomSource().streams(1), 2)),
     "an engine": lambda m, s, X: setattr(m, "engine_", small_engine()),
     "an engine that a method leads to": lambda m, s, X: vars(m.domain_).update(find=small_engine().target_counts),
-    "the key as bytes": lambda m, s, X: setattr(m, "key_", s.key),
-    "the key as words": lambda m, s, X: setattr(m, "key_", np.frombuffer(s.key, dtype="<u4")),
-    "a stream": lambda m, s, X: setattr(m, "stream_", np.frombuffer(b"expand 32-byte k" + s.key, dtype="<u4")),
-    "bytes to look into": lambda m, s, X: setattr(m, "key_", memoryview(s.key)),
+    "the key as bytes": lambda m, s, X: setattr(m, "key_", s.keys[0]),
+    "the key as words": lambda m, s, X: setattr(m, "key_", np.frombuffer(s.keys[-1], dtype="<u4")),
+    "a stream": lambda m, s, X: setattr(m, "stream_", np.frombuffer(b"expand 32-byte k" + s.keys[-1], dtype="<u4")),
+    "bytes to look into": lambda m, s, X: setattr(m, "key_", memoryview(s.keys[0])),
     "exact leaf counts": lambda m, s, X: replaced_forest(m, counts=s.true_counts.astype(float)),
     "something to call": lambda m, s, X: setattr(m, "callback_", partial(print, 1)),
     "a function that closes over it": lambda m, s, X: vars(m.domain_).update(find=closing_over(X)),
@@ -241,7 +238,7 @@ def test_what_belongs_to_a_fit_is_found_by_its_type(leak, monkeypatch):
 def test_a_fitted_model_holds_these_attributes_and_no_others(task):
     X, y = make(task, 500)
     model = fit(task, X, y, n_estimators=2, max_depth=3)
-    expected = {"domain_", "privacy_", "forest_", "n_features_in_"} | (
+    expected = {"domain_", "privacy_", "forest_", "fitted_params_", "n_features_in_"} | (
         {"classes_"} if task == "classification" else set()
     )
     assert set(vars(model)) - set(model.get_params()) == expected
@@ -254,7 +251,7 @@ def test_a_fitted_model_holds_these_attributes_and_no_others(task):
 @pytest.mark.parametrize("task", TASKS)
 def test_a_boosted_model_holds_these_attributes_and_no_others(task):
     model = boost(task, *make(task, 500))
-    expected = {"domain_", "privacy_", "forest_", "n_features_in_"} | (
+    expected = {"domain_", "privacy_", "forest_", "fitted_params_", "n_features_in_"} | (
         {"classes_"} if task == "classification" else set()
     )
     assert set(vars(model)) - set(model.get_params()) == expected
@@ -369,13 +366,14 @@ def test_a_random_source_cannot_be_saved_by_accident():
 def test_saved_models_hold_no_more_than_the_model(task, learn, tmp_path, monkeypatch):
     model, secrets, X = fit_and_know(task, monkeypatch, learn)
     joblib.dump(model, tmp_path / "model.joblib")
-    assert secrets.key not in (tmp_path / "model.joblib").read_bytes()
+    saved = (tmp_path / "model.joblib").read_bytes()
+    assert not any(key in saved for key in secrets.keys)
     loaded = joblib.load(tmp_path / "model.joblib")
     assert leaks(loaded, secrets) == []
     assert np.array_equal(loaded.predict(X), model.predict(X))
     model.save(tmp_path / "model.diprime")
     content = (tmp_path / "model.diprime").read_bytes()
-    assert secrets.key not in content
+    assert not any(key in content for key in secrets.keys)
     header = content[16 : 16 + int.from_bytes(content[8:16], "little")]
     assert re.search(rb"(?<!\d)%d(?!\d)" % N, header) is None
     assert leaks(diprime.load(tmp_path / "model.diprime"), secrets) == []

@@ -335,6 +335,37 @@ def test_a_ledger_names_a_study_only_if_the_model_was_charged_to_it():
     assert other.spent == PrivacyLoss(Fraction(3, 2)), "it was learnt outside of this one"
 
 
+@pytest.mark.parametrize("kind", ["learnt before", "open"])
+def test_each_of_nested_budgets_counts_a_learnt_domain_once(kind):
+    X, y = make(NUMBERS, 200)
+    half, one = Fraction(1, 2), Fraction(1)
+    with Budget(3) as outer:
+        if kind == "open":
+            domain = diprime.Domain({name: diprime.Numeric() for name in DOMAINS[NUMBERS].names}, diprime.Numeric())
+        else:
+            domain = diprime.Domain.learn(X, y, 0.5, task="regression")
+        with Budget(3) as inner:
+            model = ESTIMATORS[NUMBERS](1.0, domain).fit(X, y)
+    learnt = kind == "learnt before"  # and charged to the outer one alone
+    assert outer.spent == PrivacyLoss(one + half if learnt else one)
+    assert inner.spent == PrivacyLoss(one + half if learnt else one)
+    assert len(inner.entries) == (1 if learnt else 2)
+    assert set(model.privacy_.studies) == {outer.study, inner.study}
+    assert model.privacy_.total == (one + half if learnt else one)
+
+
+def test_a_budget_that_does_not_cover_a_learnt_domain_refuses_before_data_are_read():
+    """The outer budget has counted the domain and could go on; the inner one has not, and has no room for both."""
+    X, y = make(NUMBERS, 200)
+    with Budget(2) as outer:
+        domain = diprime.Domain.learn(X, y, 0.5, task="regression")
+        with Budget(1.25) as inner, pytest.raises(BudgetError, match="does not cover"):
+            ESTIMATORS[NUMBERS](1.0, domain).fit(None, y)
+        assert inner.entries == ()
+        ESTIMATORS[NUMBERS](1.0, domain).fit(X, y)
+    assert outer.spent == PrivacyLoss(Fraction(3, 2))
+
+
 @pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 def test_a_block_that_is_left_while_data_are_read_pays_and_one_that_is_entered_covers_nothing_waived():
     X, y = make(NUMBERS, 200)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +93,8 @@ def test_the_fixture_has_the_bytes_that_the_format_says():
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_boosted_model_becomes_an_estimator_of_its_kind(target, tmp_path):
-    content = replace(content_of(target), parameters={**PARAMETERS, "delta": "1/1000000"})
+    ledger = replace(made_ledger(), delta=Fraction(1, 10**6))
+    content = replace(content_of(target), parameters={**PARAMETERS, "delta": "1/1000000"}, ledger=ledger)
     save_content(content, tmp_path / "model.diprime")
     model = load(tmp_path / "model.diprime")
     assert type(model) is (DiPriMeBoostingRegressor if target == "number" else DiPriMeBoostingClassifier)

@@ -20,6 +20,7 @@ from sklearn.base import clone
 import diprime
 from diprime import Categorical, Charge, DiPriMeClassifier, Domain, Ledger, ModelFileError, Numeric, load, merge
 from diprime.domain import Origin
+from diprime.domain import files as domain_files
 from diprime.estimators.parameters import FOREST, recorded
 from diprime.model import files
 from diprime.model.files import MAX_BYTES, from_bytes, to_bytes
@@ -165,9 +166,6 @@ def test_what_is_not_fitted_or_not_plain_is_not_saved(tmp_path):
     path = tmp_path / "model.diprime"
     with pytest.raises(ValueError, match="not fitted"):
         DiPriMeClassifier().save(path)
-    model = small_model("classification")
-    with pytest.raises(ValueError, match="max_depth must be"):
-        model.set_params(max_depth="deep").save(path)
     domain = Domain({"a": Numeric(0, 1)}, Categorical([(1, 2), (3, 4)]))
     y = np.empty(20, dtype=object)
     y[:] = [(1, 2)] * 20
@@ -462,6 +460,7 @@ def set_in(header, path, value):
         (["depths"], [1.0, 1], "depths of its trees"),
         (["depths"], [20] * 10**5, "not as long"),
         (["depths"], [1], "not as long"),
+        (["depths"], [1] * (2**17 + 1), "impossibly many"),
         (["domain", "features", "age", "low"], 300, "its domain cannot be read.*not below"),
         (["domain", "target", "levels"], ["yes", "no", "perhaps"], "not as long"),
         (["domain", "target", "name"], 3, "target.name"),
@@ -480,6 +479,13 @@ def set_in(header, path, value):
         (["ledger", "waivers"], [1], "waivers"),
         (["ledger", "charges", 0, "times"], 10**12, "impossible number of times"),
         (["ledger", "charges", 0, "times"], True, "times"),
+        (["ledger", "charges", 0, "times"], 0, "does not say what the leaves cost|do not follow"),
+        (["ledger", "epsilon"], "9" * 400, "too large or too small to compute with"),
+        (["ledger", "charges", 0, "epsilon"], "1/" + "9" * 400, "too large or too small to compute with"),
+        (["parameters", "epsilon"], "9" * 400, "its parameters cannot be read: epsilon must be a number from"),
+        (["parameters", "epsilon"], "7", "epsilon is not that of its ledger"),
+        (["parameters", "accounting"], "paper", "accounting is not that of its ledger"),
+        (["parameters", "max_records_per_group"], 2, "max_records_per_group is not that of its ledger"),
         (["ledger", "charges", 0, "callback"], "x", "unknown fields"),
         (["surprise"], 1, "unknown"),
     ],
@@ -526,6 +532,36 @@ def test_every_block_of_splits_is_checked():
         forest.check(domain)
 
 
+@pytest.mark.parametrize("cost", ["1/2", "inf"])
+def test_leaves_that_were_not_released_are_refused(cost):
+    """What nobody paid for has no noise of known size: the ledger adds up without it, but nothing can be shown."""
+    header = copy.deepcopy(HEADER_OF_FORMAT_1)
+    charge = header["ledger"]["charges"][0]
+    header["ledger"]["charges"] = [{**charge, "what": "splits"}, {**charge, "times": 0, "epsilon": cost}]
+    with pytest.raises(ModelFileError, match="does not say what the leaves cost"):
+        from_bytes(file_of_format_1(header, *BODY_OF_FORMAT_1))
+
+
+def test_headers_that_would_fill_the_memory_are_refused():
+    domain = {**HEADER_OF_FORMAT_1["domain"], "surprise": [[]] * 1000}
+    data = file_of_format_1({**HEADER_OF_FORMAT_1, "domain": domain}, *BODY_OF_FORMAT_1)
+    for limit in ("MAX_BYTES", "MAX_VALUES"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(domain_files, limit, 1000)
+            with pytest.raises(ModelFileError, match="header is too large"):
+                from_bytes(data)
+    with pytest.raises(ModelFileError, match="unknown key 'surprise'"):
+        from_bytes(data)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32-be"])
+def test_a_header_is_utf_8(encoding):
+    header = json.dumps(HEADER_OF_FORMAT_1).encode(encoding)
+    body = file_of_format_1({}, *BODY_OF_FORMAT_1)[len(files.MAGIC) + 8 + len(b"{}") : -32]
+    with pytest.raises(ModelFileError, match="not valid JSON"):
+        from_bytes(sealed(files.MAGIC + len(header).to_bytes(8, "little") + header + body))
+
+
 def nested(depth):
     ledger = copy.deepcopy(HEADER_OF_FORMAT_1["ledger"])
     for _ in range(depth):
@@ -535,7 +571,7 @@ def nested(depth):
 
 def coprime_charges(n):
     charge = HEADER_OF_FORMAT_1["ledger"]["charges"][0]
-    return [{**charge, "epsilon": f"1/{10**900 + 2 * i + 1}"} for i in range(n)]
+    return [{**charge, "epsilon": f"{10**899}/{10**900 + 2 * i + 1}"} for i in range(n)]
 
 
 @pytest.mark.parametrize(

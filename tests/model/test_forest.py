@@ -169,3 +169,38 @@ def test_read_only_arrays_predict():
     with Threads(1) as threads:
         assert forest.predict(EncodedRows(codes), threads) == pytest.approx(walk_one_by_one(forest, codes)[1])
         assert forest.apply(EncodedRows(codes), threads).shape == (50, 3)
+
+
+def test_importances_take_time_in_proportion_to_the_trees(monkeypatch):
+    """The sizes of all trees are added up once, and not for each tree."""
+    forest = random_forest(0, n_trees=50)
+    calls = []
+    monkeypatch.setattr(np, "cumsum", lambda *a, _sum=np.cumsum, **k: calls.append(a) or _sum(*a, **k))
+    forest.importances(4)
+    assert len(calls) == 2
+
+
+def test_what_is_cached_is_not_pickled():
+    forest = random_forest(0)
+    before = pickle.dumps(forest)
+    forest.importances(4)
+    assert pickle.dumps(forest) == before
+
+
+def test_importances_add_up_over_trees_of_different_depths():
+    forest = Forest.merge([random_forest(seed, depth=depth) for seed, depth in enumerate((2, 4, 2))])
+    gains = np.zeros(4)
+    for tree, depth in enumerate(forest.depths.tolist()):
+        first_split, first_leaf = forest.first_splits[tree], forest.first_leaves[tree]
+        for split in range(2**depth - 1):
+            level = (split + 1).bit_length() - 1
+            width = 2 ** (depth - level)  # the leaves below the split
+            begin = first_leaf + (split + 1 - 2**level) * width
+            means, sizes = [], []
+            for child in (slice(begin, begin + width // 2), slice(begin + width // 2, begin + width)):
+                sizes.append(forest.counts[child].sum())
+                means.append((forest.values[child] * forest.counts[child][:, None]).sum(axis=0) / sizes[-1])
+            gains[forest.features[first_split + split]] += (
+                sizes[0] * sizes[1] / sum(sizes) * ((means[0] - means[1]) ** 2).sum()
+            )
+    assert forest.importances(4) == pytest.approx(gains / gains.sum())

@@ -188,7 +188,7 @@ def test_the_leaves_are_those_of_the_forest(models, task):
 def test_the_page_depends_on_released_numbers_only(models):
     for model in models.values():
         bare = type(model)(**model.get_params(deep=False))
-        for name in ("domain_", "privacy_", "forest_", "classes_"):
+        for name in ("domain_", "privacy_", "forest_", "classes_", "fitted_params_"):
             if hasattr(model, name):
                 setattr(bare, name, getattr(model, name))
         assert render(bare) == render(model)

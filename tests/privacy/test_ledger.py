@@ -356,6 +356,18 @@ def test_shares_are_those_of_a_measure():
     assert Ledger(math.inf, charges=[charge(math.inf)]).share(charge(math.inf)) == 0
 
 
+def test_shares_of_epsilon_are_those_of_pure_and_of_approximate_charges_together():
+    pure, approximate, mu = charge(Fraction(1)), levels(Fraction(3), MILLIONTH), gaussian(Fraction(1))
+    ledger = Ledger(math.inf, charges=[pure, approximate, mu])
+    assert [ledger.share(c) for c in (pure, approximate, mu)] == [0.25, 0.75, 1]
+
+
+def test_a_ledger_without_noise_can_be_printed_if_it_has_a_delta():
+    text = str(Ledger(math.inf, delta=MILLIONTH, charges=[levels(math.inf, MILLIONTH)]))
+    assert "epsilon = inf; one record replaced: epsilon = inf, delta = 1." in text
+    assert "NOT PRIVATE: epsilon is infinite." in text
+
+
 def test_a_group_of_records_has_a_multiple_of_mu():
     ledger = Ledger(Fraction(1), delta=MILLIONTH)
     ledger.pay(charge(Fraction(1, 10)))

@@ -40,8 +40,8 @@ positive = st.fractions(min_value=Fraction(1, 10**6), max_value=100)
         (Decimal("0.1"), Fraction(1, 10)),
         (np.float64(0.1), Fraction(1, 10)),
         (np.int64(4), Fraction(4)),
-        (5e-324, Fraction("5e-324")),
-        pytest.param(10**400, Fraction(10**400), id="10^400"),
+        (1e-200, Fraction(1, 10**200)),
+        pytest.param(10**200, Fraction(10**200), id="10^200"),
     ],
 )
 def test_epsilon_is_the_fraction_that_its_digits_say(given_epsilon, expected):
@@ -50,7 +50,27 @@ def test_epsilon_is_the_fraction_that_its_digits_say(given_epsilon, expected):
     assert isinstance(exact, Fraction)
 
 
-@given(st.floats(min_value=0, exclude_min=True, allow_infinity=False, allow_nan=False))
+@pytest.mark.parametrize(
+    "extreme",
+    [
+        pytest.param(10**400, id="10^400"),
+        Fraction(1, 10**400),
+        1e201,
+        5e-324,
+        Decimal("1e400"),
+        Decimal("1e-400"),
+        Decimal("1e999999999"),
+        Decimal("1e-999999999"),
+        np.longdouble("1e300"),
+    ],
+)
+def test_an_epsilon_that_floats_cannot_compute_with_is_refused(extreme):
+    """It must not become infinite, or zero, without a word."""
+    with pytest.raises(ValueError, match="from 1e-200 to 1e200, or infinity"):
+        exact_epsilon(extreme)
+
+
+@given(st.floats(1e-200, 1e200))
 @settings(deadline=None)
 def test_epsilon_reads_back_as_the_same_float(epsilon):
     assert float(exact_epsilon(epsilon)) == epsilon
@@ -166,6 +186,15 @@ def test_losses_add_up_by_measure_and_the_larger_bounds_both():
 def test_a_group_costs_its_size_in_epsilon_and_in_mu():
     assert PrivacyLoss(Fraction(1), Fraction(1, 3)).of_group(2) == PrivacyLoss(Fraction(2), Fraction(4, 3))
     assert PrivacyLoss(Fraction(1), Fraction(1, 3)).of_group(5) == PrivacyLoss(Fraction(5), Fraction(25, 3))
+
+
+def test_the_delta_of_a_group_grows_with_e_to_the_epsilon():
+    tiny = Fraction(1, 10**9)
+    loss = PrivacyLoss(Fraction(1), delta=tiny)
+    assert loss.of_group(1) == loss
+    assert float(loss.of_group(3).delta) == pytest.approx(1e-9 * (1 + math.e + math.e**2))
+    assert float(PrivacyLoss(delta=tiny).of_group(4).delta) == pytest.approx(4e-9)
+    assert PrivacyLoss(math.inf, delta=tiny).of_group(2) == PrivacyLoss(math.inf, delta=Fraction(1))
 
 
 # Delta ---------------------------------------------------------------------------------------------------------------

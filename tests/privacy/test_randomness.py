@@ -12,7 +12,7 @@ import pytest
 
 from diprime.kernels import sampling
 from diprime.privacy import randomness
-from diprime.privacy.randomness import STREAM_WORDS, RandomSource, big_integer_below, permutation
+from diprime.privacy.randomness import STREAM_WORDS, RandomSource, big_integer_below, permutation, secret_words
 from tests.goodness import fits
 
 
@@ -87,9 +87,67 @@ def test_the_operating_system_gives_every_source_a_key_of_its_own():
 def test_the_whole_key_comes_from_the_operating_system(monkeypatch):
     asked = []
     monkeypatch.setattr(randomness.secrets, "token_bytes", lambda n: asked.append(n) or bytes(range(n)))
-    stream = RandomSource().streams(1)[0]
+    source = RandomSource()
     assert asked == [32]
-    assert stream[4:12].astype("<u4").tobytes() == bytes(range(32))
+    assert source._key.astype("<u4").tobytes() == bytes(range(32))
+
+
+def test_the_bytes_of_the_operating_system_are_overwritten(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(randomness.secrets, "token_bytes", lambda n: drawn.append(bytes(range(1, n + 1))) or drawn[-1])
+    source = RandomSource()
+    assert drawn == [bytes(32)]
+    assert source._key.all()
+
+
+def test_every_stream_without_a_seed_has_a_key_that_chacha20_derives(monkeypatch):
+    """The first eight words under the old key are the new key of the source, the next ones those of the streams."""
+    monkeypatch.setattr(randomness.secrets, "token_bytes", lambda n: bytes(range(n)))
+    source = RandomSource()
+    expected = np.frombuffer(bytes(range(32)), dtype="<u4")
+    for n, number in ((3, 0), (0, 3), (1, 3)):
+        old = np.zeros(STREAM_WORDS, dtype=np.uint32)
+        old[:4], old[4:12], old[32] = np.frombuffer(b"expand 32-byte k", dtype="<u4"), expected, 16
+        expected, *of_streams = np.reshape(words(old, 8 * (n + 1)), (n + 1, 8))
+        streams = source.streams(n)
+        assert streams[:, 4:12].tolist() == [key.tolist() for key in of_streams]
+        assert streams[:, 14].tolist() == list(range(number, number + n))
+        assert source._key.tolist() == expected.tolist()
+    before = source._key.tolist()
+    source.bits_apart(1)
+    assert source._key.tolist() != before
+
+
+def test_secret_words_are_overwritten_when_the_last_view_of_them_is_gone():
+    array = secret_words(4, 5)
+    array[:] = 7
+    view, memory = array[1:, 2], array.base
+    watch = memoryview(memory)
+    del memory, array
+    assert set(watch.tobytes()) == {0, 7}
+    view[0] = 9
+    assert 9 in watch.tobytes()
+    type(watch.obj).__del__(watch.obj)  # what happens once the watch is gone too
+    assert set(watch.tobytes()) == {0}
+    assert not view.any()
+
+
+def test_secret_words_are_overwritten_before_their_memory_is_given_back(monkeypatch):
+    given_back = []
+
+    class Watched(randomness._Secret):
+        def __del__(self):
+            super().__del__()
+            given_back.append(bytes(self))
+
+    monkeypatch.setattr(randomness, "_Secret", Watched)
+    stream = RandomSource().streams(2)[0]
+    del given_back[:]
+    del stream
+    assert given_back == [bytes(2 * 4 * STREAM_WORDS)]
+    source = RandomSource()
+    del source
+    assert given_back[1:] == [bytes(32)]
 
 
 def test_threads_never_share_a_stream():
@@ -141,14 +199,21 @@ def test_a_forked_child_draws_bits_of_its_own():
     drawn = [*children, again[:64], again[64:128], again[128:], draw()]
     assert [len(d) for d in drawn] == [64] * 6
     assert len({half for d in drawn for half in (d[:32], d[32:])}) == 12
-    # In the parent, and in a child from its second draw on, the key stays: streams are numbered, not keyed anew.
     assert source.streams(1)[0, 14] == 5
 
-    def keys():
-        return b"".join(source.streams(1)[0, 4:12].tobytes() for _ in range(2))
 
-    in_child = in_a_fork(keys)
-    assert in_child[:32] == in_child[32:] != keys()[:32]
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="the system cannot fork")
+def test_a_forked_child_asks_the_operating_system_once(monkeypatch):
+    source, token_bytes, asked = RandomSource(), randomness.secrets.token_bytes, []
+    monkeypatch.setattr(randomness.secrets, "token_bytes", lambda n: asked.append(n) or token_bytes(n))
+
+    def draw():
+        source.streams(1)
+        source.streams(1)
+        return bytes(asked)
+
+    assert in_a_fork(draw) == bytes([32])
+    assert draw() == b""
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="the system cannot fork")

@@ -14,11 +14,12 @@ if sys.platform == "win32":
     _LOCKED_BYTE = 1 << 40  # beyond the end of the file, for Windows lets nobody read what is locked
 
     def _lock(file: int, alone: bool) -> None:
+        """Wait for the lock. There is none that readers share; LK_LOCK would give up after ten seconds."""
         while True:
-            os.lseek(file, _LOCKED_BYTE, os.SEEK_SET)
+            os.lseek(file, _LOCKED_BYTE, os.SEEK_SET)  # locks begin at the position of the descriptor
             try:
                 msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-            except OSError:
+            except PermissionError:  # EACCES: somebody else has it; what else goes wrong would go wrong for ever
                 time.sleep(0.01)
             else:
                 return

@@ -1,9 +1,13 @@
 """The command line, for analysts who have a CSV or Parquet file and do not write Python.
 
-- `app`: the commands;
-- `boosting_options`: the options of ``--boost``;
+- `app`: the command line as a whole;
+- `commands`: the commands, a module for each concern;
+- `options`, `boosting_options`, `budget_options`, `number_options`, `person_options`, `setting_options`,
+  `signature_options`: the options that commands share;
+- `model_facts`: what commands tell scripts of a model;
 - `shell`: what all commands share: output, errors, progress bars, signals and exit codes;
 - `data_files`: CSV and Parquet files, read in batches, and files of domains;
+- `parquet_file`, `parquet_child`: Parquet files, which a child process reads;
 - `text_values`: text as values of a domain;
 - `learning`: a domain learnt privately (``diprime domain learn``);
 - `drafting`: a first draft of a domain, read from the data (``diprime domain draft``);

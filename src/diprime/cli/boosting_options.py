@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from diprime.cli.number_options import read_number
 from diprime.estimators.parameters import DELTA, MAX_ROUNDS
 
 
@@ -27,6 +28,7 @@ DeltaOption = Annotated[
     typer.Option(
         "--delta",
         metavar="NUMBER",
+        parser=read_number,
         callback=_only_with_boost,
         show_default=f"{DELTA.default:g}",
         help="With --boost: the other part of the budget, far below one over the number of people.",

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from diprime.cli.number_options import read_number
 from diprime.privacy.budget import Budget
 from diprime.privacy.measures import rounded_down_text, rounded_text
 
@@ -25,6 +26,7 @@ PureOption = Annotated[
     typer.Option(
         "--pure",
         metavar="NUMBER",
+        parser=read_number,
         show_default="the first release with delta decides",
         help="The part of epsilon to keep for releases without delta, if there are others as well.",
     ),

@@ -15,15 +15,21 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
+from diprime.cli.parquet_file import DamagedFileError, ParquetFile
 from diprime.cli.text_values import as_text, read_categories, read_dates, read_numbers
 from diprime.domain import Categorical, Date, Domain
+from diprime.domain.files import MAX_BYTES, is_oversized
 from diprime.domain.kinds import Feature
 from diprime.model.feature_words import shortened
 from diprime.scoring import PrivateScore
 
 BLOCK_BYTES = 1 << 23
 MAX_RECORD_BYTES = 1 << 26
-PARQUET_ROWS = 100_000
+MAX_COLUMNS = 100_000
+"""The largest number of columns of a CSV file: each takes more than a kilobyte in memory, and one byte in the file."""
+MAX_CELLS = 1 << 24
+"""The largest number of values of a batch of a CSV file: rows may have fewer bytes than there are columns."""
+MAX_CELLS_PER_BYTE = 100
 MAX_LACKING_LISTED = 5
 MAX_COLUMNS_LISTED = 10
 
@@ -31,6 +37,7 @@ Advance = Callable[[float], None]
 """Is told the share of the work that has been done since the last call."""
 
 _PARQUET_MAGIC = b"PAR1"
+_DAMAGED_PARQUET = "it is incomplete or damaged, or says that it holds far more than a file of its size can"
 _NOT_UTF8 = "it is not UTF-8 text; save it as UTF-8"
 _COMPRESSED_MAGIC = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")  # gzip, zip and zstd
 
@@ -78,25 +85,25 @@ class DataFile:
             )
         self._header_bytes = len(header)
         self._header = header.removeprefix(codecs.BOM_UTF8).rstrip(b" \r\n") + b"\n"  # a tab may be a separator
-        with self._polars_errors_explained():
-            self.columns = (self._scan_csv(b"") if self.is_csv else self._scan_parquet()).collect_schema().names()
+        with self._errors_explained():
+            self._parquet = None if self.is_csv else ParquetFile(path)
+            self.columns = self.no_rows().columns
 
     def _scan_csv(self, block: bytes) -> pl.LazyFrame:
         """Scan a block of records as text; after the header, a block is a complete CSV file."""
         separator = max(",;\t", key=lambda candidate: self._header.count(candidate.encode()))
+        if self._header.count(separator.encode()) >= MAX_COLUMNS:
+            raise InputError(f"{self.path} cannot be read as CSV: it has more than {MAX_COLUMNS:,} columns.")
         return pl.scan_csv(io.BytesIO(self._header + block), infer_schema=False, separator=separator)
 
-    def _scan_parquet(self) -> pl.LazyFrame:
-        return pl.scan_parquet(self.path, glob=False)
-
     @contextmanager
-    def _polars_errors_explained(self) -> Iterator[None]:
-        """Replace an error of polars by one sentence that does not quote the data."""
+    def _errors_explained(self) -> Iterator[None]:
+        """Replace an error of a reader by one sentence that does not quote the data."""
         try:
             yield
+        except DamagedFileError:
+            raise InputError(f"{self.path} cannot be read as Parquet: {_DAMAGED_PARQUET}.") from None
         except pl.exceptions.PolarsError as error:
-            if not self.is_csv:
-                raise InputError(f"{self.path} cannot be read as Parquet: it is incomplete or damaged.") from None
             reasons = {
                 "utf-8": _NOT_UTF8,
                 "more fields": "a row has more fields than the header; put quotes around fields that hold separators",
@@ -120,16 +127,15 @@ class DataFile:
         """Yield batches of rows with the values of the file."""
         self.check_columns(columns)
         has_rows = False
-        with self._polars_errors_explained():
-            for frame, share in self._csv_frames() if self.is_csv else self._parquet_frames():
-                batch = frame.select(columns).collect()
+        with self._errors_explained():
+            for batch, share in (self._csv_batches if self._parquet is None else self._parquet.batches)(columns):
                 has_rows |= batch.height > 0
                 yield batch
                 advance(share)
         if not has_rows:
             raise InputError(f"{self.path} has no rows.")
 
-    def _csv_frames(self) -> Iterator[tuple[pl.LazyFrame, float]]:
+    def _csv_batches(self, columns: Sequence[str]) -> Iterator[tuple[pl.DataFrame, float]]:
         """Yield blocks of complete records, each with its share of the file; one block is in memory at a time."""
         size = self.path.stat().st_size
         with self.path.open("rb") as file:
@@ -140,31 +146,44 @@ class DataFile:
                 end = _end_of_records(rest)
                 if not end and len(rest) > MAX_RECORD_BYTES:
                     raise InputError(f"{self.path} cannot be read as CSV: a quote is not closed.")
-                yield self._scan_csv(rest[:end]), end / size
+                for block in self._small_blocks(rest[:end], len(columns)):
+                    yield self._scan_csv(block).select(columns).collect(), len(block) / size
                 rest = rest[end:]
-        if rest:
-            yield self._scan_csv(rest), len(rest) / size
+        for block in self._small_blocks(rest, len(columns)) if rest else ():
+            yield self._scan_csv(block).select(columns).collect(), len(block) / size
 
-    def _parquet_frames(self) -> Iterator[tuple[pl.LazyFrame, float]]:
-        frame = self._scan_parquet()
-        n_rows = frame.select(pl.len()).collect().item()
-        for start in range(0, n_rows, PARQUET_ROWS):
-            yield frame.slice(start, PARQUET_ROWS), min(PARQUET_ROWS, n_rows - start) / n_rows
+    def _small_blocks(self, block: bytes, n_columns: int) -> Iterator[bytes]:
+        """Cut a block of records into blocks of `MAX_CELLS` values; refuse one that has far more values than bytes."""
+        n_cells = block.count(b"\n") * n_columns
+        end = _end_of_records(block[: len(block) // 2])
+        if n_cells <= MAX_CELLS or not end:
+            yield block
+            return
+        if n_cells > MAX_CELLS_PER_BYTE * len(block):
+            raise InputError(f"{self.path} cannot be read as CSV: its rows have far fewer fields than the header.")
+        yield from self._small_blocks(block[:end], n_columns)
+        yield from self._small_blocks(block[end:], n_columns)
 
     def no_rows(self) -> pl.DataFrame:
         """Return the table without its rows: names and types of columns, which are all text in a CSV file."""
-        with self._polars_errors_explained():
-            return (self._scan_csv(b"") if self.is_csv else self._scan_parquet()).head(0).collect()
+        return self._scan_csv(b"").collect() if self._parquet is None else self._parquet.no_rows
 
     def decoded_batches(
         self, features: Mapping[str, Feature], advance: Advance, kept: Sequence[str] = ()
     ) -> Iterator[pl.DataFrame]:
-        """Yield batches of rows with text converted to values of the features; ``kept`` columns are not converted."""
+        """Yield batches of rows with text converted to values of the features; other columns are ``kept`` as read."""
+        for values, as_read in self.decoded_and_kept(features, kept, advance):
+            yield values.hstack(as_read.get_columns())
+
+    def decoded_and_kept(
+        self, features: Mapping[str, Feature], kept: Sequence[str], advance: Advance
+    ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+        """Yield batches of rows twice: the values of the features, and the ``kept`` columns as the file has them."""
         first_row = 1
         for batch in self.batches(list(dict.fromkeys([*features, *kept])), advance):
             # By name: polars would rename a column without a name in a list of columns.
-            columns = {name: self._decode(batch[name], feature, first_row) for name, feature in features.items()}
-            yield pl.DataFrame({**columns, **{name: batch[name] for name in kept if name not in features}})
+            values = {name: self._decode(batch[name], feature, first_row) for name, feature in features.items()}
+            yield pl.DataFrame(values), pl.DataFrame({name: batch[name] for name in kept})
             first_row += batch.height
 
     def _decode(self, column: pl.Series, feature: Feature, first_row: int) -> pl.Series:
@@ -240,20 +259,28 @@ def _end_of_records(data: bytes) -> int:
 
 def read_domain(path: Path) -> Domain:
     """Return the domain that a TOML or JSON file describes."""
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if is_oversized(data):
+        raise InputError(f"{path} is larger than any domain; give a TOML or JSON file that describes one.")
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
+        text = data.decode("utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; a domain is a TOML or JSON file.") from None
     try:
         return (Domain.from_json if path.suffix == ".json" else Domain.from_toml)(text)
     except ValueError as error:
-        raise InputError(f"{path} is not a domain: {error}") from None
+        raise InputError(f"{path} is not a domain: {str(error).rstrip('.')}.") from None
 
 
 def read_score(path: Path) -> PrivateScore:
     """Return the score that a JSON file describes."""
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if is_oversized(data):
+        raise InputError(f"{path} is larger than any score; write one with diprime score -o.")
     try:
-        return PrivateScore.from_json(path.read_text(encoding="utf-8"))
+        return PrivateScore.from_json(data.decode())
     except ValueError as error:  # also of what is not UTF-8
         reason = "it is not text" if isinstance(error, UnicodeDecodeError) else str(error).rstrip(".")
         raise InputError(f"{path} is not a score: {reason}; write it with diprime score -o.") from None

@@ -151,7 +151,7 @@ class ColumnDraft:
             return None
         if not self.is_quantity:
             return Categorical(sorted(self.distinct))
-        return Categorical(sorted({int(v) if float(v).is_integer() else float(v) for v in self.distinct}))
+        return Categorical(sorted({_as_number(value) for value in self.distinct}))
 
 
 def draft(file: DataFile, target: str, task: Task | None, advance: Advance) -> str:
@@ -170,7 +170,18 @@ def draft(file: DataFile, target: str, task: Task | None, advance: Advance) -> s
         raise InputError(f"{file.path} has no column that could be a feature: they hold names or keys.")
     left_out = [f"# Left out: {name!r}, {reason}.\n" for name, reason in reasons.items() if reason is not None]
     body = Domain(features, target_feature, target_name=target, origin=Origin("read")).to_toml()
-    return f"{_HEADER.format(name=file.path.name)}{''.join(left_out)}\n{_SIGNATURE}{body}"
+    name = repr(file.path.name)[1:-1]  # a line break would end the comment
+    return f"{_HEADER.format(name=name)}{''.join(left_out)}\n{_SIGNATURE}{body}"
+
+
+def _as_number(value: str | float) -> int | float:
+    """Return a number, or a text that is one, as a class: as an integer if it is whole."""
+    if not float(value).is_integer():
+        return float(value)
+    try:
+        return int(value)  # exactly, where a float would round
+    except ValueError:  # such as 1.0 or 1e2 in a text
+        return int(float(value))
 
 
 def _rounded_dates(dates: SeenDates) -> Date:

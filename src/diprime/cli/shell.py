@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import polars as pl
@@ -21,8 +22,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from typer.core import TyperGroup
 
 EXIT_CODES = "Exit codes: 0 done; 1 something is wrong with input or output; 2 wrong usage; 130 interrupted."
-INPUT_ERRORS = (ValueError, TypeError, OSError, MemoryError, pl.exceptions.PolarsError)
+INPUT_ERRORS = (ValueError, TypeError, OSError, MemoryError, ImportError, pl.exceptions.PolarsError)
 INTERRUPTED = 130
+USAGE_ERROR: Any = typer.BadParameter.__base__  # of click, which later versions of typer contain
 
 
 class CommandGroup(TyperGroup):
@@ -33,12 +35,12 @@ class CommandGroup(TyperGroup):
         try:
             with _exit_on_signals(), _print_warnings_in_one_line():
                 code = super().main(*args, **{**extra, "standalone_mode": False})
-        except typer.TyperException as error:
+        except USAGE_ERROR as error:
             _fail(_usage_message(error), error.exit_code)
         except BrokenPipeError:
             sys.stderr.close()  # the reader of the output has gone, so there is nobody to inform
             sys.exit(1)
-        except INPUT_ERRORS as error:
+        except (*INPUT_ERRORS, pl.exceptions.PanicException) as error:
             _fail(_error_message(error), 1)
         if code == INTERRUPTED:
             _fail("Interrupted: nothing was written.", INTERRUPTED)
@@ -71,12 +73,29 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2, ensure_ascii=False))
 
 
+def confirm_written(output: Path, as_json: bool, **content: Any) -> None:
+    """Say that a result was written to a file; to scripts, what it is."""
+    if as_json:
+        print_json(content)
+    else:
+        print_note(f"Written to {output}.")
+
+
+def examples(*commands: str) -> str:
+    """Return the examples at the end of a command's help."""
+    lines = "\n".join(f"$ {command}" for command in commands)
+    return f"**Examples**\n\n```\n{lines}\n```"
+
+
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[float], None]]:
     """Show a progress bar if standard error is a terminal; yield a function that advances it by a share of the work."""
     console = stderr()
+    if not console.is_terminal:
+        yield lambda done: None
+        return
     columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=1.0)
         yield lambda done: bar.advance(task, done)
 
@@ -87,8 +106,9 @@ def _fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _usage_message(error: typer.TyperException) -> str:
-    message, context = error.format_message(), getattr(error, "ctx", None)
+def _usage_message(error: Any) -> str:
+    message = str(error.format_message()).replace(" (env var: 'None')", "")  # of typer before 0.26: no option has one
+    context = getattr(error, "ctx", None)
     if not message or context is None:  # without arguments, typer has printed the help
         return message
     return f"{message.rstrip('.')}; see {context.command_path} --help."
@@ -97,6 +117,8 @@ def _usage_message(error: typer.TyperException) -> str:
 def _error_message(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "There is not enough memory."
+    if isinstance(error, pl.exceptions.PanicException):  # its text is for programmers, and may tell about the rows
+        return "The data cannot be processed: polars has failed; convert unusual columns to numbers or text."
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     return str(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,31 @@ import numpy.typing as npt
 from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.domain.persons import MIXED_GROUPS, PersonIndex, Persons
+
+BATCH_SIZES = (2, 3)
+"""A batch has records and targets, and perhaps persons."""
+
+
+class CheckedBatches:
+    """Batches of records, each of which is checked to be one when it is read.
+
+    Parameters
+    ----------
+    batches : iterable of pairs (X, y), or of triples (X, y, groups)
+        The batches. They can be read as often as these can.
+    """
+
+    def __init__(self, batches: Iterable[tuple[Any, ...]]) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for batch in self._batches:
+            if not isinstance(batch, (tuple, list)) or len(batch) not in BATCH_SIZES:
+                raise TypeError(
+                    f"batches is a {type(self._batches).__name__} that gives a {type(batch).__name__} for a batch; "
+                    "give pairs (X, y) or triples (X, y, groups), and [(X, y)] for a single table."
+                )
+            yield tuple(batch)
 
 
 class EncodedBatches:

@@ -21,7 +21,7 @@ from diprime._util.threads import Threads
 from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS
 from diprime.domain.encoding import BLOCK_CODES, Codes, RowEncoding, RowReader, encode_classes, encode_numbers
 from diprime.domain.features import Categorical, Numeric, bounds, is_linear, short
-from diprime.domain.files import Facts, read_dict, read_json, read_toml, write_dict, write_json, write_toml
+from diprime.domain.files import Facts, Source, read_dict, read_json, read_toml, write_dict, write_json, write_toml
 from diprime.domain.inference import infer
 from diprime.domain.kinds import Coded, Feature, Target, coded_features
 from diprime.domain.learning import Batches, LearningPlan, is_open, learn, open_features, open_target
@@ -319,7 +319,7 @@ class Domain:
         Ranges are chosen by the exponential mechanism among intervals over all of float64. Levels of text are those
         whose counts, with noise, reach a threshold if `delta` is positive; otherwise a public hash function spreads the
         values over 254 buckets, which costs nothing. Names and dtypes of columns are taken to be public; columns of
-        objects are taken for text, unless `features` says ``Numeric()``.
+        objects are taken for text, also if they hold dates, unless `features` says ``Numeric()`` or ``Date(...)``.
 
         Parameters
         ----------
@@ -442,20 +442,21 @@ class Domain:
         return write_toml(self._facts)
 
     @classmethod
-    def from_toml(cls, text: str) -> Domain:
+    def from_toml(cls, source: Source) -> Domain:
         """Read what `to_toml` writes.
 
         Parameters
         ----------
-        text : str
-            The content of the file. A mistake in it raises a `ValueError` that names the key.
+        source : str or path
+            The content of the file or its path, as a `Path` or as a string that ends in ``.toml`` or ``.json``. A
+            mistake in the content raises a `ValueError` that names the key.
 
         Returns
         -------
         domain : Domain
             The domain.
         """
-        return cls._from_facts(read_toml(text))
+        return cls._from_facts(read_toml(source))
 
     def to_json(self) -> str:
         """Write the domain as JSON.
@@ -468,20 +469,21 @@ class Domain:
         return write_json(self._facts)
 
     @classmethod
-    def from_json(cls, text: str) -> Domain:
+    def from_json(cls, source: Source) -> Domain:
         """Read what `to_json` writes.
 
         Parameters
         ----------
-        text : str
-            The content of the file. A mistake in it raises a `ValueError` that names the key.
+        source : str or path
+            The content of the file or its path, as a `Path` or as a string that ends in ``.toml`` or ``.json``. A
+            mistake in the content raises a `ValueError` that names the key.
 
         Returns
         -------
         domain : Domain
             The domain.
         """
-        return cls._from_facts(read_json(text))
+        return cls._from_facts(read_json(source))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the domain as a dict of plain values.

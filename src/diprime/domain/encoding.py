@@ -231,8 +231,24 @@ def _list_columns(names: Sequence[str]) -> str:
 
 def encode_classes(target: Categorical, column: Column, n_threads: int) -> npt.NDArray[np.int32]:
     """Return the positions of a target's classes; -1 for a class that is missing or not in the list."""
+    _check_not_numbered(target, column)
     find = LevelIndex(target.levels).finder(column, "y")
     return _encode_target(lambda start, stop: np.maximum(find(start, stop), -1), column.n_rows, n_threads)
+
+
+def _check_not_numbered(target: Categorical, column: Column) -> None:
+    """Raise an error if the dtype holds whole numbers where all classes are text, as where scikit-learn numbers them.
+
+    Numbers cannot stand for the classes of the domain: scikit-learn numbers those that it finds in the data, so that a
+    class without any record would change what the others mean. Nor would text be understood as a prediction.
+    """
+    of_text = all(isinstance(level, str) for level in target.levels)
+    if of_text and column.kind == "number" and "int" in column.dtype.lower():
+        raise TypeError(
+            f"y has dtype {column.dtype}, but its levels in the domain are text; convert y or, for a meta-estimator of "
+            f"scikit-learn that numbers the classes before it fits, declare target=Categorical(range("
+            f"{len(target.levels)})) (voting, bagging, stacking) or Categorical([0, 1]) (one-vs-rest)."
+        )
 
 
 def encode_numbers(target: Numeric, column: Column, n_threads: int) -> npt.NDArray[np.int32]:

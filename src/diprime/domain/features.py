@@ -152,7 +152,9 @@ class Categorical:
     levels: tuple[Hashable, ...]
     buckets: int | None
 
-    def __init__(self, levels: Iterable[Hashable] | None = None, *, buckets: int | None = None) -> None:
+    def __init__(self, levels: Iterable[Hashable] | None = None, *more: Hashable, buckets: int | None = None) -> None:
+        if more:
+            raise TypeError(f"Categorical takes its levels as one list; write Categorical({short([levels, *more])}).")
         object.__setattr__(self, "buckets", buckets)
         if buckets is not None:
             object.__setattr__(self, "levels", _names_of_buckets(levels, buckets))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from diprime.domain.dates import Date
@@ -21,12 +23,18 @@ else:  # pragma: no cover
 ORIGIN_KEYS = ("origin", "reviewed_by", "ledger")
 """The keys of a file that say where the domain comes from."""
 
+MAX_BYTES = 1 << 24
+MAX_VALUES = 1 << 19
+"""The largest text that is read, and the most values in it: two bytes of text may be a value of hundreds in memory."""
+
 _MAX_LINE_LENGTH = 100  # of a list in TOML
 _KINDS: Mapping[str, type[Feature]] = {
     "numeric": Numeric, "integer": Integer, "date": Date, "categorical": Categorical
 }  # fmt: skip
 _KEYS = {"numeric": ("low", "high", "scale", "edges"), "integer": ("low", "high"), "date": ("low", "high", "parts")}
 
+Source = str | os.PathLike[str]
+"""The content of a file, or its path."""
 Facts = tuple[Mapping[str, Feature], Target, str | None, Origin]
 """The contents of a domain: its features, its target, the name of the target or None, and its origin."""
 
@@ -46,14 +54,12 @@ def _toml_lines(entries: dict[str, Any]) -> list[str]:
     return [f"{key} = {_toml_value(value)}" for key, value in entries.items()]
 
 
-def read_toml(text: str) -> Facts:
+def read_toml(source: Source) -> Facts:
     """Read what `write_toml` writes."""
-    if not isinstance(text, str):
-        raise TypeError(f"text is {short(text)}; give the content of a TOML file as a string.")
     try:
-        content = tomllib.loads(text)
+        content = tomllib.loads(_text_of(source, "TOML"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"This is not valid TOML: {error}{_file_name_hint(text)}") from None
+        raise ValueError(f"This is not valid TOML: {error}") from None
     return read_dict(content)
 
 
@@ -62,28 +68,49 @@ def write_json(facts: Facts) -> str:
     return json.dumps(write_dict(facts), ensure_ascii=False, indent=2)
 
 
-def read_json(text: str) -> Facts:
+def read_json(source: Source) -> Facts:
     """Read what `write_json` writes."""
-    if not isinstance(text, str):
-        raise TypeError(f"text is {short(text)}; give the content of a JSON file as a string.")
+    return read_dict(parse_json(_text_of(source, "JSON")))
+
+
+def _text_of(source: Source, kind: str) -> str:
+    """Return the text of a domain, from a file if a path is given."""
+    if isinstance(source, str) and not _is_name(source):
+        return source
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(f"source is {short(source)}; give the content of a {kind} file as a string, or its path.")
     try:
-        content = parse_json(text)
-    except ValueError as error:
-        raise ValueError(f"{error}{_file_name_hint(text)}") from None
-    return read_dict(content)
+        return Path(source).read_text(encoding="utf-8-sig")  # some editors write a byte order mark
+    except UnicodeDecodeError:
+        raise ValueError(f"{source} is not UTF-8 text; a domain is a TOML or JSON file.") from None
 
 
-def _file_name_hint(text: str) -> str:
-    """Return advice to append to an error if a text looks like the name of a file rather than its content."""
-    return "; give the content of the file, not its name." if text.endswith((".toml", ".json")) else ""
+def _is_name(text: str) -> bool:
+    """Return whether a text is the name of a file rather than a domain.
+
+    No domain ends like one: in TOML it has two tables, which are on different lines, and in JSON its end is a brace.
+    """
+    return "\n" not in text and text.endswith((".toml", ".json"))
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON; raise a `ValueError` if it is invalid or an object repeats a key."""
+    """Parse JSON, in UTF-8 if it is bytes; raise a `ValueError` if it is invalid or an object repeats a key.
+
+    Half of a surrogate pair, which JSON can escape and no file can hold, is invalid as well.
+    """
     try:
-        return json.loads(text, object_pairs_hook=_reject_repeated_keys)
+        decoded = text if isinstance(text, str) else text.decode()  # json would guess among other encodings
+        content = json.loads(decoded, object_pairs_hook=_reject_repeated_keys)
+        if not decoded.isascii() or "\\u" in decoded:
+            json.dumps(content, ensure_ascii=False).encode()
+        return content
     except (ValueError, RecursionError) as error:
         raise ValueError(f"This is not valid JSON: {error}") from None
+
+
+def is_oversized(text: bytes) -> bool:
+    """Return whether TOML or JSON might take far more memory than its size; a value follows one of four characters."""
+    return len(text) > MAX_BYTES or sum(text.count(mark) for mark in (b",", b"[", b"{", b"=")) > MAX_VALUES
 
 
 def write_dict(facts: Facts) -> dict[str, Any]:
@@ -175,9 +202,15 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, dict):  # a ledger: for programs, so as text in one line
         value = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
-        # TOML has the escapes of JSON, but requires DEL to be escaped too.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # TOML has the escapes of JSON, but requires DEL to be escaped too. Some editors end a line at U+0085 or U+2028,
+        # and terminals obey other characters that do not print.
+        return "".join(c if c.isprintable() else _toml_escape(c) for c in json.dumps(value, ensure_ascii=False))
     return repr(value)
+
+
+def _toml_escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain.levels import ABSENT, UNLISTED
+from diprime.domain.moments import text_of
 from diprime.domain.tables import Column, is_missing, python_value
 
 _DIGEST_BYTES = 8
@@ -18,7 +19,7 @@ _DIGEST_BYTES = 8
 def plain_value(value: Any) -> str | int | float | None:
     """Return a value as one that equal values share, whatever their types; None if it is missing or of another type.
 
-    1, 1.0 and True are the same value.
+    1, 1.0 and True are the same value, and so are a date and its text.
     """
     value = python_value(value)
     if is_missing(value):
@@ -29,7 +30,7 @@ def plain_value(value: Any) -> str | int | float | None:
         return int(value)
     if isinstance(value, float):
         return int(value) if value.is_integer() else float.__float__(value)
-    return None
+    return text_of(value)
 
 
 def bucket_of(value: str | float, n_buckets: int) -> int:

@@ -24,8 +24,8 @@ from diprime.domain.encoding import match_columns
 from diprime.domain.features import Categorical, Numeric
 from diprime.domain.hashing import plain_value
 from diprime.domain.integers import Integer
-from diprime.domain.kinds import Feature, Target
-from diprime.domain.persons import MIXED_GROUPS, PersonIndex, one_record_each
+from diprime.domain.kinds import Feature, Target, coded_features
+from diprime.domain.persons import MIXED_GROUPS, PersonIndex, has_groups, one_record_each
 from diprime.domain.ranges import Intervals, parts, per_doubling, scales
 from diprime.domain.tables import Column, read_table, read_target, row_blocks
 from diprime.domain.target_layout import Task
@@ -264,10 +264,9 @@ class _Payments:
 
 
 def _persons_of(batch: tuple[Any, ...]) -> Any:
-    _, _, *persons = batch
-    if not persons or persons[0] is None:
+    if not has_groups(batch):
         raise ValueError(MIXED_GROUPS)
-    return persons[0]
+    return batch[-1]
 
 
 class _Columns:
@@ -288,8 +287,9 @@ class _Columns:
             self._used = np.split(drawn, np.cumsum([len(p) for p in persons])[:-1]) if persons else []
 
     def __iter__(self) -> Iterator[tuple[int, Used | None, Callable[[str | None], Column]]]:
-        for i, (X, y, *persons) in enumerate(self._batches()):
-            if self._used is None and any(groups is not None for groups in persons):
+        for i, batch in enumerate(self._batches()):
+            X, y, *_ = batch
+            if self._used is None and has_groups(batch):
                 raise ValueError(MIXED_GROUPS)
             table, target = read_table(X), read_target(y)
             used = None if self._used is None else self._used[i]
@@ -316,6 +316,7 @@ def _learn_ranges(
     assert plan.count is not None
     first = scales(1.0)
     n_rows, dtypes, tallies = _tally_first(columns, names, first)
+    _check_names_of_parts(features, dtypes)  # before anything is paid for
     n_records = int(discrete_laplace(np.array([[n_rows]]), payments.pay(plan.count), 1, source.streams(1))[0, 0])
     chosen: dict[str | None, tuple[float, float]] = {}
     for group, members in groups.items():
@@ -331,6 +332,12 @@ def _learn_ranges(
         name: _with_range(features[name], set() if name is TARGET else dtypes[name], *bounds)
         for name, bounds in chosen.items()
     }
+
+
+def _check_names_of_parts(features: Mapping[str | None, Feature], dtypes: Mapping[str | None, set[str]]) -> None:
+    """Raise an error if columns of dates will have parts of other columns' names: names and dtypes are public."""
+    dates = {name: Date(parts=parts) for name, kinds in dtypes.items() if (parts := _parts_of(kinds))}
+    coded_features({str(name): dates.get(name, feature) for name, feature in features.items() if name is not TARGET})
 
 
 def _tally_first(
@@ -383,11 +390,17 @@ def _dtype_kind(column: Column) -> str:
     return "whole" if dtype.startswith(("int", "uint")) else "number"
 
 
+def _parts_of(dtypes: set[str]) -> tuple[PartName, ...]:
+    """Return the parts that a column of dates gets; none if it holds anything but dates."""
+    if not dtypes or not dtypes <= {"date", "time"}:
+        return ()
+    return ("weekday", "month", "hour") if "time" in dtypes else ("weekday", "month")
+
+
 def _with_range(feature: Feature, dtypes: set[str], low: float, high: float) -> Feature:
     """Close an open feature: dates become `Date` with their parts, whole numbers become `Integer`."""
     assert isinstance(feature, Numeric)
-    if dtypes and dtypes <= {"date", "time"}:
-        parts: tuple[PartName, ...] = ("weekday", "month", "hour") if "time" in dtypes else ("weekday", "month")
+    if parts := _parts_of(dtypes):
         return Date.covering(_moment(low), _moment(high), parts)
     if dtypes == {"whole"} and feature.scale == "linear" and max(-low, high) < _MAX_INTEGER:
         return Integer(math.floor(low), math.ceil(high))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain.codes import CELLS, MISSING, N_CODES
+from diprime.domain.moments import text_of
 from diprime.domain.tables import Array, Column, as_floats, is_missing
 from diprime.kernels import encoding
 
@@ -83,9 +84,16 @@ class LevelIndex:
         except Exception:  # noqa: BLE001 -- __hash__ and __eq__ of a private value may raise anything
             result = np.fromiter((_try_find(find, v) for v in values), dtype=np.int64, count=len(values))
         for i in np.flatnonzero(result == UNLISTED).tolist():
-            if type(values[i]) is not str and is_missing(values[i]):
-                result[i] = ABSENT
+            if type(values[i]) is not str:
+                result[i] = ABSENT if is_missing(values[i]) else self._find_date(values[i])
         return result
+
+    def _find_date(self, value: Any) -> int:
+        """Return the position of a date's text: in a column of objects a date is the level that its text is."""
+        try:
+            return self._positions.get(text_of(value), UNLISTED)
+        except Exception:  # noqa: BLE001 -- a private date may be too far away, or its methods may raise anything
+            return UNLISTED
 
     @cached_property
     def _numbers(self) -> tuple[npt.NDArray[np.float64], _Positions] | None:

@@ -99,6 +99,21 @@ def to_datetime(moment: int) -> datetime:
     return datetime(1970, 1, 1) + timedelta(microseconds=moment)
 
 
+def text_of(value: Any) -> str | None:
+    """Return a date of any type as text, as CSV files have it, without a time at midnight; None for what is no date.
+
+    Examples
+    --------
+    >>> text_of(date(2020, 12, 31)), text_of(np.datetime64("2020-12-31T09:30")), text_of("2020-12-31")
+    ('2020-12-31', '2020-12-31 09:30:00', None)
+    """
+    moment = _of_value(value) if isinstance(value, (date, np.datetime64)) else NEVER
+    if moment == NEVER:
+        return None
+    when = to_datetime(moment)
+    return str(when if moment % DAY else when.date())
+
+
 def weekday(moments: Moments) -> Moments:
     """Return the days of the week, 0 for Monday."""
     return np.asarray((moments // DAY + 3) % 7)  # 1970 began on a Thursday

@@ -27,6 +27,12 @@ Persons = npt.NDArray[np.int64]
 _TYPES_OF_IDS = (str, bytes, int, float, Decimal, Fraction, UUID)
 
 
+def has_groups(batch: tuple[Any, ...]) -> bool:
+    """Return whether a batch says whose its records are; (X, y, None) is as good as (X, y)."""
+    _, _, *groups = batch
+    return bool(groups) and groups[0] is not None
+
+
 def person_weight(max_records: int) -> int:
     """Return W: what the weights of a person's records add up to, whatever their number.
 

@@ -6,11 +6,12 @@ import math
 import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import wraps
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -20,17 +21,17 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime.domain import Categorical, Domain, Origin, RowReader, Task
-from diprime.domain.batches import EncodedTable, check_lengths, encode_batches
+from diprime.domain.batches import CheckedBatches, EncodedTable, check_lengths, encode_batches
 from diprime.domain.encoding import Rows
 from diprime.domain.learning import Batches, LearningPlan
-from diprime.domain.persons import PersonIndex
+from diprime.domain.persons import PersonIndex, has_groups
 from diprime.engines.persons import UsedRecords, choose_records
-from diprime.estimators.parameters import DOMAIN, N_JOBS, RANDOM_STATE
+from diprime.estimators.parameters import DOMAIN, N_JOBS, NOT_OF_THE_MODEL, RANDOM_STATE
 from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.measures import PrivacyLoss, PureEpsilon, rounded_text, share_of
 from diprime.privacy.randomness import RandomSource
-from diprime.privacy.spending import Spendable, Unit
+from diprime.privacy.spending import Earlier, Spendable, Unit
 
 N_DIMENSIONS = 2  # of a table
 DOMAIN_SHARE = Fraction(1, 10)
@@ -39,8 +40,8 @@ OTHER_UNIT = {
     "person": "The domain was learnt from single records, which does not protect persons; give groups to Domain.learn.",
     "record": "The domain was learnt from persons, and the fit takes every record for a person; give groups to fit.",
 }
-N_WITHOUT_GROUPS = 2  # the parts of a batch that are always there
 
+_Parameters = ParamSpec("_Parameters")
 _Model = TypeVar("_Model", bound="PrivateEstimator")
 
 
@@ -64,8 +65,24 @@ def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
     return order, objects
 
 
-def _has_groups(batch: tuple[Any, ...]) -> bool:
-    return len(batch) > N_WITHOUT_GROUPS and batch[N_WITHOUT_GROUPS] is not None
+def explains_class_weight(init: Callable[_Parameters, None]) -> Callable[_Parameters, None]:
+    """Let the constructor of an estimator say why classifiers have no ``class_weight``, and what to do instead.
+
+    Its signature stays as it is, for scikit-learn reads the parameters off it.
+    """
+
+    @wraps(init)
+    def checked(*arguments: _Parameters.args, **parameters: _Parameters.kwargs) -> None:
+        model = arguments[0]
+        if "class_weight" in parameters and isinstance(model, ClassifierMixin):
+            raise TypeError(
+                f"{type(model).__name__} has no class_weight: a weight would multiply the noise that protects a "
+                "record; to favour rare classes, divide the columns of predict_proba by public shares of the classes, "
+                "and take the largest."
+            )
+        init(*arguments, **parameters)
+
+    return checked
 
 
 class PrivateClassifierMixin(ClassifierMixin):  # type: ignore[misc]
@@ -172,21 +189,19 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         spending.refuse_waived(self._waivers(origin), f"a fit of {type(self).__name__}", budgets)
 
     def _check_budget(
-        self, settings: Any, before: PrivacyLoss, unit: Unit | None, budgets: tuple[Spendable, ...]
+        self, settings: Any, of_domain: Earlier, unit: Unit | None, budgets: tuple[Spendable, ...]
     ) -> None:
         """Raise an error if a budget is in force and does not cover the fit; called before data are read."""
         if settings.accounting == "paper":
             reason = "accounting='paper' counts less than is spent."
             spending.refuse_waived([reason], f"a fit of {type(self).__name__}", budgets)
-        spending.check(before + self._loss(settings), self._words(settings), budgets, unit=unit)
+        spending.check(self._loss(settings), self._words(settings), budgets, unit=unit, earlier=of_domain)
 
     @staticmethod
-    def _loss_of_domain(domain: Domain, budgets: tuple[Spendable, ...]) -> PrivacyLoss:
-        """Return what a domain has cost that was learnt outside of the budgets in force, which they have to count."""
+    def _cost_of(domain: Domain) -> Earlier:
+        """Return what a domain has cost, and who has counted it."""
         ledger = domain.origin.ledger
-        if ledger is None or set(spending.studies(budgets)) <= set(ledger.studies):
-            return PrivacyLoss()
-        return ledger.loss
+        return spending.NOTHING if ledger is None else Earlier(ledger.loss, ledger.studies)
 
     def _words(self, settings: Any) -> str:
         """Return what the budget's log says about a fit: public numbers only."""
@@ -282,7 +297,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         batches : iterable of pairs (X, y), or of triples (X, y, groups)
             Records, targets and the persons of the records, as for `fit`. The records of a person may be in several
             batches. The iterable is read once, so a generator will do, unless the domain is open: what is learnt of it
-            needs further passes. The domain cannot be inferred.
+            needs further passes. The domain cannot be inferred. Without any batch nothing tells whether there are
+            persons, unless ``max_records_per_group`` is above 1: give an empty batch, with groups.
 
         Returns
         -------
@@ -301,11 +317,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "The domain is open, and learning it reads all batches more than once; give a list, or an object whose "
                 "__iter__ starts anew, or learn the domain first, with Domain.learn."
             )
+        batches = CheckedBatches(batches)
         # Whether there are persons, the first batch tells; it is read only if the domain is open.
         learning, settings = self._divide(domain, settings, None, budgets)
         of_persons = self._max_records() > 1
         if domain.is_open:
-            of_persons |= any(_has_groups(batch) for batch in islice(batches, 1))
+            of_persons |= any(has_groups(batch) for batch in islice(batches, 1))
         domain = self._closed(domain, learning, lambda: batches, source, budgets, of_persons=of_persons)
         if learning is not None:
             settings = self._without(learning, self._check_settings(domain.n_features))
@@ -314,7 +331,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
         def with_named_columns() -> Iterator[tuple[Any, ...]]:
             for i, batch in enumerate(batches):
-                self._check_groups(given=_has_groups(batch))
+                self._check_groups(given=has_groups(batch))
                 self._name_columns(batch[0], domain, reset=i == 0)
                 yield batch
 
@@ -332,8 +349,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             budget = share_of(settings.epsilon, DOMAIN_SHARE), self._delta(settings) * DOMAIN_SHARE
             learning = domain.learning_plan(*budget)
             settings = self._without(learning, settings)
-        before = self._loss_of_domain(domain, budgets) if learning is None else learning.loss
-        self._check_budget(settings, before, unit, budgets)
+        of_domain = self._cost_of(domain) if learning is None else Earlier(learning.loss)
+        self._check_budget(settings, of_domain, unit, budgets)
         return learning, settings
 
     @staticmethod
@@ -388,17 +405,17 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "paper's numbers only."
             )
             warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
-        loss = self._loss(settings)
-        whole, words = self._loss_of_domain(domain, budgets) + loss, self._words(settings)
-        ledger.studies = spending.charge(whole, words, budgets, unit=ledger.unit, waivers=ledger.waivers)
+        loss, of_domain = self._loss(settings), self._cost_of(domain)
+        ledger.studies = spending.charge(
+            loss, self._words(settings), budgets, unit=ledger.unit, waivers=ledger.waivers, earlier=of_domain
+        )
         records = UsedRecords(table.target)
         if table.persons is not None:
             records = choose_records(table.target, table.persons, max_records, source)
         forest = self._learn(table.rows, records, domain, settings, plan, ledger, source)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
-        included = PrivacyLoss() if domain.origin.ledger is None else domain.origin.ledger.loss
-        if ledger.loss != included + loss:
+        if ledger.loss != of_domain.loss + loss:
             raise AssertionError(f"The ledger's loss, {ledger.loss}, is not what the study was charged.")
         self._set_fitted(domain, ledger, forest)
 
@@ -406,6 +423,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.domain_ = domain
         self.privacy_ = ledger
         self.forest_ = forest
+        self._remember_parameters()
+
+    def _remember_parameters(self) -> None:
+        """Keep the parameters of the fit, which files and reports tell whatever they are changed to later."""
+        parameters = self.get_params(deep=False)
+        self.fitted_params_ = {name: value for name, value in parameters.items() if name not in NOT_OF_THE_MODEL}
 
     # -- use -----------------------------------------------------------------------------------------------------------
 

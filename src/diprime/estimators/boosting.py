@@ -14,7 +14,7 @@ from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.engines.local_scores import LocalScoreEngine
 from diprime.engines.persons import UsedRecords
-from diprime.estimators.base import sorted_classes
+from diprime.estimators.base import explains_class_weight, sorted_classes
 from diprime.estimators.parameters import (
     BOOSTING,
     DELTA,
@@ -49,6 +49,7 @@ class _Boosting(PrivateTrees):
     forest_: AdditiveForest
     _parameters = BOOSTING
 
+    @explains_class_weight
     def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
         self,
         epsilon: float = EPSILON.default,
@@ -203,6 +204,9 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
         The ledger: μ² of each charge, their sum, the epsilon and delta that follow, and what was waived.
     forest_ : AdditiveForest
         The released trees, one for each round.
+    fitted_params_ : dict
+        The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Files and reports tell these,
+        whatever `set_params` changes later.
     feature_importances_ : ndarray of shape (n_features,)
         The importance of each coded feature, in the order of ``domain_.names``: how much its functions spread the
         scores. It is computed from the released model only.
@@ -333,6 +337,9 @@ class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
         The ledger: μ² of each charge, their sum, the epsilon and delta that follow, and what was waived.
     forest_ : AdditiveForest
         The released trees, one for each round.
+    fitted_params_ : dict
+        The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Files and reports tell these,
+        whatever `set_params` changes later.
     feature_importances_ : ndarray of shape (n_features,)
         The importance of each coded feature, in the order of ``domain_.names``: how much its functions spread the
         scores. It is computed from the released model only.

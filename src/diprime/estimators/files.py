@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from diprime.domain import Task
+from diprime.estimators.agreement import check_agreement
 from diprime.estimators.boosting import DiPriMeBoostingClassifier, DiPriMeBoostingRegressor
 from diprime.estimators.forest import DiPriMeClassifier, DiPriMeRegressor
 from diprime.estimators.parameters import read_parameters
@@ -29,6 +30,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Loading never runs code from the file, whatever it contains. A file that is incomplete, damaged or inconsistent
     raises a `ModelFileError`. A consistent file may still have a false ledger: only its author knows.
+    `diprime.signing.verify_model` tells whether somebody whom you trust has signed it.
 
     Parameters
     ----------
@@ -62,8 +64,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
         model._check_settings(content.domain.n_features)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ModelFileError(f"{path} is not a sound model: its parameters cannot be read: {error}") from None
+        reason = str(error).rstrip(".")
+        raise ModelFileError(f"{path} is not a sound model: its parameters cannot be read: {reason}.") from None
     model._set_fitted(content.domain, content.ledger, content.forest)
+    try:
+        check_agreement(model)
+    except ValueError as error:
+        raise ModelFileError(f"{path} is not a sound model: {error}") from None
     model.n_features_in_ = len(content.domain.columns)
     if content.columns_named:
         model.feature_names_in_ = np.array(content.domain.columns, dtype=object)

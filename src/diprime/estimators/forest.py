@@ -14,7 +14,7 @@ from diprime.domain import Domain
 from diprime.domain.encoding import Rows
 from diprime.engines.local import LocalEngine
 from diprime.engines.persons import UsedRecords
-from diprime.estimators.base import sorted_classes
+from diprime.estimators.base import explains_class_weight, sorted_classes
 from diprime.estimators.parameters import (
     ACCOUNTING,
     BALANCE,
@@ -52,6 +52,7 @@ class _DiPriMe(PrivateTrees):
     forest_: Forest
     _parameters = FOREST
 
+    @explains_class_weight
     def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
         self,
         epsilon: float = EPSILON.default,
@@ -199,6 +200,9 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
         The ledger: each charge, the total, and what was waived.
     forest_ : Forest
         The released trees.
+    fitted_params_ : dict
+        The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Files and reports tell these,
+        whatever `set_params` changes later.
     feature_importances_ : ndarray of shape (n_features,)
         The importance of each coded feature, in the order of ``domain_.names``: how much its splits spread the
         predictions. It is computed from the released trees only.
@@ -314,6 +318,9 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
         The ledger: each charge, the total, and what was waived.
     forest_ : Forest
         The released trees.
+    fitted_params_ : dict
+        The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Files and reports tell these,
+        whatever `set_params` changes later.
     feature_importances_ : ndarray of shape (n_features,)
         The importance of each coded feature, in the order of ``domain_.names``: how much its splits spread the
         predictions. It is computed from the released trees only.

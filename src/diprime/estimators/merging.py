@@ -64,7 +64,7 @@ def merge(models: Sequence[Any]) -> Any:
                 "groups, or both without."
             )
     first = max(models, key=lambda model: model.privacy_.total)
-    merged = type(first)(**first.get_params(deep=False))
+    merged = type(first)(**{**first.get_params(deep=False), **first.fitted_params_})
     fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}
     vars(merged).update(fitted)
     budgets = {budget.key: budget for model in models for budget in model._budgets}

@@ -284,6 +284,10 @@ BOOSTING: tuple[Parameter[Any, Any], ...] = (
 """The parameters of `DiPriMeBoostingClassifier` and `DiPriMeBoostingRegressor`, in the order of their constructor."""
 
 
+NOT_OF_THE_MODEL = frozenset({"n_jobs", "random_state", "verbose"})
+"""Parameters that belong to one machine, and the seed, with which the noise could be subtracted."""
+
+
 def recorded(parameters: Sequence[Parameter[Any, Any]]) -> Mapping[str, Parameter[Any, Any]]:
     """Return the parameters that model files hold and reports show, by name."""
     return {parameter.name: parameter for parameter in parameters if parameter.recorded}
@@ -292,9 +296,9 @@ def recorded(parameters: Sequence[Parameter[Any, Any]]) -> Mapping[str, Paramete
 # -- model files ------------------------------------------------------------------------------------------------------
 
 
-def record_parameters(estimator: Any, parameters: Sequence[Parameter[Any, Any]]) -> dict[str, Any]:
-    """Return the recorded parameters of an estimator, which have been checked, as plain data for JSON."""
-    return {name: _plain(name, getattr(estimator, name)) for name in recorded(parameters)}
+def record_parameters(fitted_params: Mapping[str, Any], parameters: Sequence[Parameter[Any, Any]]) -> dict[str, Any]:
+    """Return the recorded parameters of a fit, which have been checked, as plain data for JSON."""
+    return {name: _plain(name, fitted_params[name]) for name in recorded(parameters)}
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -345,6 +349,6 @@ def read_parameters(record: Mapping[str, Any], parameters: Sequence[Parameter[An
 
 def _number_from_text(text: str, name: str, exact: Callable[[object], Epsilon]) -> Epsilon:
     """Return the number that a text stands for: as a float if that is exact."""
-    number = epsilon_from_text(text, name)
+    number = exact(epsilon_from_text(text, name))
     as_float = float(number)
     return as_float if exact(as_float) == number else number

@@ -95,9 +95,9 @@ class PrivateTrees(PrivateEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the fitted model to a file that `diprime.load` reads on any machine, without running code.
 
-        The file holds the released trees, the domain, the ledger and the parameters of the constructor. It does not
-        hold ``random_state``, with which the noise could be subtracted, nor ``n_jobs`` and ``verbose``, which belong to
-        one machine. The file is written completely or not at all.
+        The file holds the released trees, the domain, the ledger and the parameters of the fit, even if they were
+        changed since. It does not hold ``random_state``, with which the noise could be subtracted, nor ``n_jobs`` and
+        ``verbose``, which belong to one machine. The file is written completely or not at all.
 
         Parameters
         ----------
@@ -108,11 +108,10 @@ class PrivateTrees(PrivateEstimator):
 
     def _to_content(self) -> ModelContent:
         check_is_fitted(self)
-        self._check_settings(self.domain_.n_features)  # they may have been changed since the fit
         return ModelContent(
-            record_parameters(self, self._parameters),
+            record_parameters(self.fitted_params_, self._parameters),
             self.domain_,
-            isinstance(self.domain, str),
+            isinstance(self.fitted_params_["domain"], str),
             hasattr(self, "feature_names_in_"),
             self.privacy_,
             self.forest_,

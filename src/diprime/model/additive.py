@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -141,9 +140,6 @@ class AdditiveForest(Trees):
         if isinstance(self.link, Clip) and self.link.limits[0] > self.link.limits[1]:
             raise ValueError("the quantum is too coarse for the range of the target.")
         _ = self.effects  # no tree may split on many features, and the terms must not be too large
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # not the cached effects
 
     @property
     def magnitude(self) -> float:

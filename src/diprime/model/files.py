@@ -19,7 +19,10 @@ quantum, and the body goes on with the arrays ``offset`` and ``code_weights`` (f
 Version 2 is the same without ``model``, and all of them are forests. Version 1 is like version 2, except that the
 charges of its ledger have one text, ``what``, for ``kind`` and ``level``.
 
-The checksum finds accidents. Nothing finds malice: whoever makes a file can write any ledger into it. But no file,
+A header has at most `diprime.domain.files.MAX_BYTES` and `MAX_VALUES`, and a model `MAX_TREES`.
+
+The checksum finds accidents, not malice: whoever makes a file can write any ledger into it. Who vouches for a file is
+said by a signature, which is another file (:mod:`diprime.model.signatures`). But no file,
 whatever it holds, makes the reader do anything but return a sound model or raise one `ModelFileError`.
 """
 
@@ -42,7 +45,7 @@ import numpy.typing as npt
 from diprime._util.atomic_file import atomic_file
 from diprime._util.version import __version__
 from diprime.domain import Domain, Origin
-from diprime.domain.files import parse_json
+from diprime.domain.files import is_oversized, parse_json
 from diprime.kernels.constants import MASK_BYTES, N_CODES
 from diprime.model.additive import MAX_EXPONENT, AdditiveForest
 from diprime.model.forest import Forest
@@ -52,11 +55,12 @@ from diprime.model.trees import Trees
 from diprime.privacy.charges import Charge
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PureEpsilon
+from diprime.privacy.mechanisms.laplace import MIN_EPSILON
 
 FORMAT = 3
 MAGIC = b"DIPRIME\0"
 MAX_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
-MAX_TREES = 1 << 20
+MAX_TREES = 1 << 17  # two forests of as many trees as a fit may have, merged
 
 _LENGTH = 8
 _CHECKSUM = 32
@@ -180,7 +184,10 @@ def from_bytes(data: bytes) -> ModelContent:
     if body > stop:
         raise ModelFileError("is not a sound model: its header is longer than the file.")
     try:
-        header = parse_json(data[start:body])
+        text = data[start:body]
+        if is_oversized(text):
+            raise ValueError("its header is too large.")
+        header = parse_json(text)
         version = header.get("format") if isinstance(header, dict) else None
         if type(version) is not int or version < 1:
             raise ValueError("it does not say which format it has.")
@@ -193,7 +200,7 @@ def from_bytes(data: bytes) -> ModelContent:
     except ModelFileError:
         raise
     except (ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise ModelFileError(f"is not a sound model: {error}") from None
+        raise ModelFileError(f"is not a sound model: {str(error).rstrip('.')}.") from None
 
 
 def _read_format_3(header: dict[str, Any], body: memoryview) -> ModelContent:
@@ -255,8 +262,10 @@ def _read_ledger(content: Any, leaf_charge: str) -> Ledger:
 
 
 def _has_noise_of_known_size(leaves: Charge) -> bool:
+    if not (leaves.times and leaves.measure.cost):
+        return False
     # The noise of a forest's leaves is computed from their epsilon.
-    return leaves.measure.cost > 0 and (leaves.kind != LEAF_SUMS or isinstance(leaves.measure, PureEpsilon))
+    return leaves.kind != LEAF_SUMS or (isinstance(leaves.measure, PureEpsilon) and leaves.epsilon >= MIN_EPSILON)
 
 
 def _read_format_2(header: dict[str, Any], body: memoryview) -> ModelContent:

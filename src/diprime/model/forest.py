@@ -184,14 +184,15 @@ class Forest(Trees):
         anything.
         """
         gains = np.zeros(n_features)
-        for tree, depth in enumerate(self.depths):
-            leaves = slice(*self.first_leaves[tree : tree + 2])
+        for depth in np.unique(self.depths).tolist():
+            trees = np.flatnonzero(self.depths == depth)
+            leaves = (self.first_leaves[trees, None] + np.arange(1 << depth)).ravel()
             counts = np.maximum(self.counts[leaves], 0.0)[:, None]
             sums = self.values[leaves] * counts
-            features = self.features[slice(*self.first_splits[tree : tree + 2])]
-            for level in range(int(depth) - 1, -1, -1):
+            for level in range(depth - 1, -1, -1):
                 explained = _between_sum_of_squares(counts, sums)
-                np.add.at(gains, features[2**level - 1 : 2 ** (level + 1) - 1], explained)
+                splits = self.first_splits[trees, None] + np.arange((1 << level) - 1, (2 << level) - 1)
+                np.add.at(gains, self.features[splits.ravel()], explained)
                 counts, sums = (a.reshape(-1, 2, a.shape[1]).sum(axis=1) for a in (counts, sums))
         total = gains.sum()
         return gains / total if total > 0 else gains

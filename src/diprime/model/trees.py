@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -94,12 +95,15 @@ class Trees:
         """The number of trees."""
         return len(self.depths)
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # nothing that is cached
+
+    @cached_property
     def first_splits(self) -> npt.NDArray[np.int64]:
         """The index of each tree's first split; then the number of splits."""
         return np.concatenate([[0], np.cumsum((1 << self.depths) - 1)])
 
-    @property
+    @cached_property
     def first_leaves(self) -> npt.NDArray[np.int64]:
         """The index of each tree's first leaf; then the number of leaves."""
         return np.concatenate([[0], np.cumsum(1 << self.depths)])

@@ -35,6 +35,7 @@ Accounting = Literal["strict", "paper"]
 
 _STUDY = re.compile(r"[0-9a-f]{32}")
 _MAX_DIGITS = 2000  # of the common denominator of the fractions in a file
+_MAX_COST = 10**250  # in a file; the smallest one is one over it. Float64 holds the sum of all that a file can hold
 _MAX_NESTED = 50
 _MAX_GAUSSIAN = 1 << 12  # of the merged ledgers in a file, for each takes a millisecond to check
 
@@ -173,8 +174,8 @@ class Ledger:
         return self.delta if loss.mu_squared else loss.delta
 
     def share(self, charge: Charge) -> float:
-        """Return the share of a charge in the sum of all charges of its measure, if that is finite; else 0."""
-        total = sum((c.total for c in self.charges if type(c.measure) is type(charge.measure)), Fraction(0))
+        """Return the share of a charge in the sum of all charges in epsilon, or in μ², if that is finite; else 0."""
+        total = sum((c.total for c in self.charges if c.measure.symbol == charge.measure.symbol), Fraction(0))
         return float(charge.total / total) if 0 < total < math.inf else 0.0
 
     def epsilon_of_group(self, n_units: int) -> Epsilon:
@@ -295,7 +296,7 @@ class Ledger:
         delta = epsilon_from_text(data.get("delta", "0"), f"delta of {where}")
         measures = [m for c in charges for m in (c.measure, c.strict_measure) if m is not None]
         deltas = [measure.delta for measure in measures if isinstance(measure, ApproximateDP)]
-        _check_common_denominator([epsilon, delta, *deltas, *(measure.cost for measure in measures)], where)
+        _check_sizes([epsilon, delta, *deltas, *(measure.cost for measure in measures)], where)
         merged = [
             cls._from_dict(ledger, f"ledger {i} of {where}", depth + 1) for i, ledger in enumerate(data["merged"])
         ]
@@ -485,11 +486,16 @@ def _merged_charge(n_models: int, measure: Measure, strict_measure: Measure) -> 
     )
 
 
-def _check_common_denominator(costs: Sequence[Epsilon], where: str) -> None:
-    """Refuse fractions whose sum would be too large to compute; the shares of one budget have a small denominator."""
+def _check_sizes(costs: Sequence[Epsilon], where: str) -> None:
+    """Refuse fractions that are no floats, and those whose sum would be too large to compute.
+
+    The shares of one budget have a small common denominator.
+    """
     common = 1
     for cost in costs:
-        if isinstance(cost, Fraction):
+        if isinstance(cost, Fraction) and cost:
+            if not Fraction(1, _MAX_COST) <= cost <= _MAX_COST:
+                raise ValueError(f"{where} has a cost that is too large or too small to compute with.")
             common = math.lcm(common, cost.denominator)
             if common >= 10**_MAX_DIGITS:
                 raise ValueError(f"{where} has fractions without a common denominator of reasonable size.")

@@ -17,7 +17,12 @@ from typing import ClassVar
 
 Epsilon = Fraction | float  # a fraction, or math.inf; so is the square of μ
 
+MAX_EPSILON = 10**200
+"""The largest finite epsilon; the smallest one is one over it. Float64 holds all that is computed from these."""
+
 _DIGITS_LEFT = 4
+_OUT_OF_RANGE = "epsilon must be a number from 1e-200 to 1e200, or infinity, which means no privacy."
+_MAX_DECIMAL_EXPONENT = 1000  # a Decimal of few digits may stand for a number that no memory holds
 _MAX_EXPONENT = 1386  # e^1386 < 2^2000
 _FRACTION = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
 
@@ -60,9 +65,10 @@ class PrivacyLoss:
         What is (epsilon, delta)-DP for one record is so for k records with k·epsilon and delta times
         1 + e^epsilon + ... + e^((k-1)·epsilon), which is bounded from above here.
         """
-        steps = sum((exp_upper_bound(self.epsilon * i) for i in range(n_records)), Fraction(0)) if self.delta else 0
+        more = [exp_upper_bound(self.epsilon * i) for i in range(1, n_records)] if self.delta else []
+        steps = sum(more, Fraction(1))
         return PrivacyLoss(
-            self.epsilon * n_records, self.mu_squared * n_records**2, min(self.delta * Fraction(steps), Fraction(1))
+            self.epsilon * n_records, self.mu_squared * n_records**2, min(self.delta * steps, Fraction(1))
         )
 
     def or_larger(self, other: PrivacyLoss) -> PrivacyLoss:
@@ -191,25 +197,44 @@ def exp_upper_bound(x: Epsilon) -> Fraction:
 
 
 def _exact_cost(cost: Epsilon) -> Epsilon:
-    return Fraction(0) if cost == 0 else exact_epsilon(cost)
+    return Fraction(0) if cost == 0 else _exact_positive(cost)
 
 
 def exact_epsilon(epsilon: object) -> Epsilon:
     """Return a positive number as the fraction that its digits say, or as math.inf.
+
+    Numbers beyond `MAX_EPSILON`, which would not be private in any sense, are refused: they would silently become
+    infinite in float arithmetic.
 
     Examples
     --------
     >>> exact_epsilon(0.1)
     Fraction(1, 10)
     """
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (numbers.Real, Decimal)):
-        raise TypeError(f"epsilon must be a positive number, got {epsilon!r}.")
-    is_nan = epsilon != epsilon  # noqa: PLR0124 -- math.isnan overflows on large fractions
-    if is_nan or epsilon <= 0:
-        raise ValueError(f"epsilon must be a positive number, got {epsilon!r}; infinity means no privacy.")
-    if isinstance(epsilon, numbers.Rational):
-        return Fraction(int(epsilon.numerator), int(epsilon.denominator))
-    return math.inf if math.isinf(epsilon) else Fraction(str(epsilon))
+    exact = _exact_positive(epsilon)
+    if isinstance(exact, Fraction) and not Fraction(1, MAX_EPSILON) <= exact <= MAX_EPSILON:
+        raise ValueError(_OUT_OF_RANGE)
+    return exact
+
+
+def _exact_positive(number: object) -> Epsilon:
+    """Return a positive number as the fraction that its digits say, or as math.inf, whatever its size."""
+    if isinstance(number, bool) or not isinstance(number, (numbers.Real, Decimal)):
+        raise TypeError(f"epsilon must be a positive number, got {number!r}.")
+    is_nan = number != number  # noqa: PLR0124 -- math.isnan overflows on large fractions
+    if is_nan or number <= 0:
+        raise ValueError(f"epsilon must be a positive number, got {number!r}; infinity means no privacy.")
+    if isinstance(number, numbers.Rational):
+        return Fraction(int(number.numerator), int(number.denominator))
+    if number == math.inf:  # math.isinf converts to a float first, which makes large numbers infinite
+        return math.inf
+    if _is_beyond_memory(number):
+        raise ValueError(_OUT_OF_RANGE)
+    return Fraction(str(number))
+
+
+def _is_beyond_memory(number: object) -> bool:
+    return isinstance(number, Decimal) and abs(number.adjusted()) > _MAX_DECIMAL_EXPONENT
 
 
 def exact_delta(delta: object) -> Fraction:
@@ -223,7 +248,7 @@ def exact_delta(delta: object) -> Fraction:
     if isinstance(delta, bool) or not isinstance(delta, (numbers.Real, Decimal)):
         raise TypeError(f"delta must be a number from 0 to below 1, got {delta!r}.")
     is_nan = delta != delta  # noqa: PLR0124 -- Decimal's NaN cannot be compared otherwise
-    if is_nan or delta < 0 or not delta < 1:
+    if is_nan or delta < 0 or not delta < 1 or _is_beyond_memory(delta):
         raise ValueError(f"delta must be a number from 0 to below 1, got {delta!r}.")
     if isinstance(delta, numbers.Rational):
         return Fraction(int(delta.numerator), int(delta.denominator))

@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from diprime.privacy.measures import PrivacyLoss
@@ -56,6 +57,27 @@ class Spendable(Protocol):
         """Return a context in which nobody else can spend the budget."""
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """What was spent earlier on something that a release contains, such as its domain.
+
+    Attributes
+    ----------
+    loss : PrivacyLoss
+        What it cost.
+    studies : sequence of str
+        The studies whose budgets were charged then; all others have to count it now.
+    """
+
+    loss: PrivacyLoss
+    studies: Sequence[str] = ()
+
+    def added(self, loss: PrivacyLoss, study: str) -> PrivacyLoss:
+        """Return a loss, and with it what a study has not counted."""
+        return loss if study in self.studies else self.loss + loss
+
+
+NOTHING = Earlier(PrivacyLoss())
 _in_force: list[Spendable] = []
 _entering = threading.Lock()
 
@@ -89,16 +111,18 @@ def in_force(carried: Iterable[Spendable] = ()) -> tuple[Spendable, ...]:
     return tuple(budgets[key] for key in sorted(budgets))  # in one order, so that two processes never wait for another
 
 
-def studies(carried: Iterable[Spendable] = ()) -> list[str]:
-    """Return the names of the studies whose budgets are in force."""
-    return [budget.study for budget in in_force(carried)]
-
-
-def check(loss: PrivacyLoss, what: str, carried: Sequence[Spendable] = (), *, unit: Unit | None = "record") -> None:
+def check(
+    loss: PrivacyLoss,
+    what: str,
+    carried: Sequence[Spendable] = (),
+    *,
+    unit: Unit | None = "record",
+    earlier: Earlier = NOTHING,
+) -> None:
     """Raise `BudgetError` unless all budgets in force cover a loss; to be called before any data are read."""
     for budget in in_force(carried):
         with budget.transaction() as transaction:
-            transaction.check(loss, what, unit)
+            transaction.check(earlier.added(loss, transaction.study), what, unit)
 
 
 def charge(
@@ -108,6 +132,7 @@ def charge(
     *,
     unit: Unit = "record",
     waivers: Sequence[str] = (),
+    earlier: Earlier = NOTHING,
 ) -> list[str]:
     """Charge a loss to all budgets in force and return their studies; to be called right before the first release.
 
@@ -117,10 +142,11 @@ def charge(
     refuse_waived(waivers, what, carried)  # a budget may have come into force since the work began
     with ExitStack() as stack:
         transactions = [stack.enter_context(budget.transaction()) for budget in in_force(carried)]
-        for transaction in transactions:
-            transaction.check(loss, what, unit)
-        for transaction in transactions:
-            transaction.charge(loss, what, unit)
+        losses = [earlier.added(loss, transaction.study) for transaction in transactions]
+        for transaction, of_study in zip(transactions, losses, strict=True):
+            transaction.check(of_study, what, unit)
+        for transaction, of_study in zip(transactions, losses, strict=True):
+            transaction.charge(of_study, what, unit)
         return [transaction.study for transaction in transactions]
 
 

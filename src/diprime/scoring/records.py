@@ -19,7 +19,7 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.batches import EncodedBatches, check_lengths
 from diprime.domain.encoding import Rows
-from diprime.domain.persons import MIXED_GROUPS, PersonIndex
+from diprime.domain.persons import MIXED_GROUPS, PersonIndex, has_groups
 from diprime.engines.persons import choose_records
 from diprime.estimators.base import sorted_classes
 from diprime.estimators.parameters import N_JOBS
@@ -67,8 +67,9 @@ def read_records(
     none = np.zeros(0, dtype=np.int64)
     parts = [(none, none, np.zeros((0, layout.n_outputs if layout.n_outputs != TWO else 1)))]
     index, persons = PersonIndex(), [none]
-    for X, y, *groups in batches:
-        if bool(groups) != (source is not None):
+    for batch in batches:
+        X, y, *groups = batch
+        if has_groups(batch) != (source is not None):
             raise ValueError(MIXED_GROUPS)
         rows = model._reader(X)
         n_rows += rows.n_rows

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from diprime.domain.batches import CheckedBatches
 from diprime.domain.features import Numeric, bounds
+from diprime.domain.persons import has_groups
 from diprime.estimators.parameters import EPSILON, RANDOM_STATE
 from diprime.estimators.trees import PrivateTrees
 from diprime.privacy import spending
@@ -104,7 +106,8 @@ def private_score_batches(
     model : fitted estimator
         A forest or a boosted model.
     batches : iterable of pairs (X, y), or of triples (X, y, groups)
-        Test rows, targets and persons, as for `private_score`. The iterable is read once.
+        Test rows, targets and persons, as for `private_score`. The iterable is read once. Without any batch, the score
+        protects persons if the model does.
     epsilon, confidence, random_state
         As for `private_score`.
 
@@ -138,7 +141,7 @@ def _private_score(
     spending.refuse_waived(ledger.waivers, words, budgets)
     spending.check(loss, words, budgets, unit=None)  # whether there are persons, the first batch will tell
     tables = Tables(plan, ledger, source)
-    batches, of_persons = _with_persons(batches)
+    batches, of_persons = _with_persons(batches, model)
     ledger.unit_records = 1 if of_persons else None
     records = read_records(model, batches, source if of_persons else None)
     ledger.studies = spending.charge(loss, words, budgets, unit=ledger.unit, waivers=ledger.waivers)
@@ -148,11 +151,11 @@ def _private_score(
     return PrivateScore(ledger, confidence, **content)
 
 
-def _with_persons(batches: Iterable[tuple[Any, ...]]) -> tuple[Iterable[tuple[Any, ...]], bool]:
-    """Return the batches, and whether the first has persons; without any batch, records are taken for persons."""
-    iterator = iter(batches)
+def _with_persons(batches: Iterable[tuple[Any, ...]], model: PrivateTrees) -> tuple[Iterable[tuple[Any, ...]], bool]:
+    """Return the batches, and whether the first has persons; without any batch, whether the model protects them."""
+    iterator = iter(CheckedBatches(batches))
     first = list(islice(iterator, 1))
-    return chain(first, iterator), bool(first) and len(first[0]) > len(("X", "y"))
+    return chain(first, iterator), has_groups(first[0]) if first else model.privacy_.unit == "person"
 
 
 def _score(model: PrivateTrees, records: Records, tables: Tables, confidence: float) -> dict[str, Any]:

@@ -270,6 +270,7 @@ class PrivateSearch(PrivateEstimator):
         self.best_params_ = dict(chosen.parameters)
         self.best_estimator_ = chosen.model.set_params(epsilon=self.epsilon)
         self.best_estimator_.privacy_ = ledger
+        self.best_estimator_._remember_parameters()
         if hasattr(chosen.model, "classes_"):
             self.classes_ = chosen.model.classes_
         self._name_columns_of_best()

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.data import Dataset
-from benchmarks.utility.contenders import CONTENDERS, Prediction, Task
+from benchmarks.utility.contenders import CONTENDERS, SMALL_DATA, Prediction, Task
 from benchmarks.utility.measuring import Unit, measure, missing, run, score, split
 from benchmarks.utility.results import Key, Results
 from diprime import Categorical, Domain, Numeric
@@ -48,14 +48,15 @@ def test_what_is_missing_is_measured_and_nothing_else(tmp_path, monkeypatch, con
     results = Results(tmp_path / "results.json")
     units = list(missing(results, [contender, "dp-ebm"], ["small"]))  # DP-EBM knows two classes only
     about = CONTENDERS[contender]
-    assert [(unit.contender, unit.repeat) for unit in units] == [(contender, r) for r in range(about.repeats)]
+    repeats = about.repeats_on(600)
+    assert [(unit.contender, unit.repeat) for unit in units] == [(contender, r) for r in range(repeats)]
     assert all(unit.epsilons == about.epsilons for unit in units)
     scores = measure(units[0]._replace(epsilons=about.epsilons[-1:]))
     # Classes that nothing predicts, 60 rows: all wrong, or nine in ten right, happens once in 10^10 runs.
     assert 0 < scores[0]["accuracy"] < 0.9
     results.put(Key(contender, "small", about.epsilons[-1]), about.release(), 0, scores[0])
     left = list(missing(results, [contender], ["small"]))
-    assert sum(len(unit.epsilons) for unit in left) == len(about.epsilons) * about.repeats - 1
+    assert sum(len(unit.epsilons) for unit in left) == len(about.epsilons) * repeats - 1
 
 
 def test_measurements_run_in_spawned_processes_and_are_saved(tmp_path, monkeypatch):
@@ -70,3 +71,9 @@ def test_measurements_run_in_spawned_processes_and_are_saved(tmp_path, monkeypat
     assert len(kept) == 2
     run(results, [Unit("forest", "banknote", 2, (math.inf,))], jobs=1, deadline=-math.inf)
     assert len(Results(results.path).of("forest", "banknote", math.inf, "accuracy")) == 2
+
+
+def test_more_repeats_where_a_row_is_much_of_the_error():
+    limit = CONTENDERS["boosting-limit"]
+    assert limit.repeats_on(SMALL_DATA - 1) == CONTENDERS["ours-limit"].repeats_on(SMALL_DATA - 1)
+    assert limit.repeats_on(SMALL_DATA) == limit.repeats < limit.repeats_on(1)

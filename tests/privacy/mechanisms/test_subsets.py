@@ -1,6 +1,8 @@
 """Balanced splits of categories: their exact privacy loss, and every draw of the sampler counted."""
 
 import itertools
+import sys
+import tracemalloc
 from fractions import Fraction
 from functools import cache
 
@@ -10,7 +12,7 @@ import pytest
 from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.mechanisms import subsets
 from diprime.privacy.mechanisms.selection import Selection
-from diprime.privacy.mechanisms.subsets import subset_median_pmf
+from diprime.privacy.mechanisms.subsets import MAX_CATEGORIES, subset_median_pmf
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
 from tests.exact_exp import EPSILONS, TOO_LITTLE_NOISE, exp_bounds, largest_ratio
@@ -77,16 +79,15 @@ def test_every_draw_of_a_median_is_counted(counts, table, monkeypatch):
 
 
 def test_medians_of_many_categories():
-    """2^40 splits, more than a table could hold: only what is checked is listed."""
-    counts = [0] * 10 + [7] * 10 + [400, 3] + [50] * 18
+    counts = [0] * 3 + [7] + [50] * 12
     table = weight_table(Fraction(20), 2, 2)
     streams = RandomSource(0).streams(20)
     total = sum(counts)
     for stream in streams:
         right = subset_median(counts, table, stream)
-        assert len(right) == 40
-        assert 0 < sum(right) < 40
-        assert abs(2 * sum(c for c, r in zip(counts, right, strict=True) if r) - total) <= 12
+        assert len(right) == 16
+        assert 0 < sum(right) < 16
+        assert abs(2 * sum(c for c, r in zip(counts, right, strict=True) if r) - total) <= 7 + 12  # 7 is the least
     assert len({tuple(subset_median(counts, table, stream)) for stream in streams}) == 20
 
 
@@ -125,3 +126,60 @@ def test_a_split_of_a_uniform_selection_is_uniform():
     table = Selection.uniform(RandomSource(0).streams(1), 2).table
     for counts in ([4, 1, 3], [0, 0, 9]):
         assert set(subset_median_pmf(counts, table).values()) == {Fraction(1, 6)}
+
+
+def work(draw):
+    """Return every line of ``subsets`` that a draw executes, with the arrays that there are, and the peak of memory.
+
+    Each line does the same work for arrays of the same sizes, so two draws with the same lines cost the same.
+    """
+    lines = []
+
+    def trace(frame, event, _):
+        if frame.f_code.co_filename != subsets.__file__:
+            return None
+        arrays = {n: (v.shape, v.dtype) for n, v in frame.f_locals.items() if isinstance(v, np.ndarray)}
+        lines.append((event, frame.f_lineno, arrays))
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        draw()
+    finally:
+        sys.settrace(before)
+    tracemalloc.start()
+    draw()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return lines, peak
+
+
+@pytest.mark.parametrize("k", [2, 9, MAX_CATEGORIES])
+@pytest.mark.parametrize("epsilon", [0, Fraction(1, 100), 1, float("inf")])
+def test_a_draw_costs_the_same_whatever_the_counts_are(k, epsilon):
+    """The numbers of records are private, all of them together too: neither time nor memory may tell them."""
+    table = weight_table(epsilon, 2, 2)
+    even, lone = [10] * k, [2**31 - 1] + [0] * (k - 1)
+    many, steep = [2**31 // k] * k, [2**j for j in range(k)]
+    works = []
+    for counts in ([0] * k, even, lone, lone[::-1], many, steep):
+        for stream in RandomSource(0).streams(3):
+            works.append(work(lambda counts=counts, stream=stream: subset_median(counts, table, stream)))
+    assert len(works[0][0]) > 10
+    assert all(lines == works[0][0] for lines, _ in works)
+    peaks = [peak for _, peak in works[1:]]  # the first one fills caches
+    assert max(peaks) - min(peaks) < 2000
+
+
+@pytest.mark.parametrize("k", [0, 1, MAX_CATEGORIES + 1])
+def test_a_number_of_categories_whose_splits_are_not_listed_is_refused(k):
+    with pytest.raises(ValueError, match="from 2 to 16 categories"):
+        subset_median([1] * k, weight_table(1, 2, 2), *RandomSource(0).streams(1))
+
+
+def test_a_uniform_split_does_not_depend_on_the_counts():
+    table = Selection.uniform(RandomSource(0).streams(1), 2).table
+    for stream in RandomSource(0).streams(20):
+        drawn = [subset_median(counts, table, stream.copy()) for counts in ([4, 1, 3], [0, 0, 9], [0, 0, 0])]
+        assert drawn[0] == drawn[1] == drawn[2]

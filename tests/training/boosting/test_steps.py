@@ -11,9 +11,9 @@ from diprime.training.boosting.steps import RoundSums, integer_steps
 numbers = st.floats(-1e9, 1e9)
 
 
-def test_without_noise_steps_are_newtons_up_to_the_least_weight():
-    sums = RoundSums(np.array([[50.0], [-30.0]]), np.array([[100.0], [10.0]]), 0.0, 0.0)
-    expected = [[50 / (100 + defaults.MIN_WEIGHT)], [-30 / (10 + defaults.MIN_WEIGHT)]]
+def test_without_noise_steps_are_newtons_up_to_the_least_ridge():
+    sums = RoundSums(np.array([[50.0], [-30.0]]), np.array([[100.0], [20.0]]), 0.0, 0.0)
+    expected = [[50 / (100 + defaults.LEAST_RIDGE)], [-30 / (20 + defaults.LEAST_RIDGE)]]
     assert sums.steps(defaults.RIDGE) == pytest.approx(np.array(expected))
 
 
@@ -30,9 +30,15 @@ def test_steps_are_finite_and_never_against_the_gradient(cells, gradient_noise, 
     assert sums.interaction_gain(2.0, (len(cells),)) == 0.0, "of one feature"
 
 
+def test_the_ridge_is_the_larger_of_what_noise_and_what_chance_ask_for():
+    sums = RoundSums(np.zeros((1, 1)), np.zeros((1, 1)), 3.0, 1.0)
+    assert sums.ridge(2.0) == defaults.LEAST_RIDGE
+    assert sums.ridge(20.0) == 60.0
+
+
 def test_a_larger_ridge_shrinks_more():
     sums = RoundSums(np.array([[50.0]]), np.array([[100.0]]), 3.0, 1.0)
-    steps = [float(sums.steps(factor)[0, 0]) for factor in (0.0, 1.0, 10.0, 100.0)]
+    steps = [float(sums.steps(factor)[0, 0]) for factor in (0.0, 5.0, 20.0, 100.0)]
     assert steps == sorted(steps, reverse=True)
     assert steps[0] / steps[-1] > 5
 

@@ -9,13 +9,14 @@ import pytest
 from diprime.domain import Categorical, Domain, Numeric
 from diprime.model.regions import Regions
 from diprime.paper.accounting import PUBLISHED
+from diprime.privacy.mechanisms.subsets import MAX_CATEGORIES
 from diprime.privacy.randomness import RandomSource
 from diprime.training.policy import STRICT
 from diprime.training.splitting import median
 from diprime.training.splitting.candidates import CategoricalCandidates
 from diprime.training.splitting.cost import MAX_UNITS, MEDIAN_RANGE
 from diprime.training.splitting.histograms import EmptyHistograms
-from diprime.training.splitting.median import MAX_GROUPS, MedianSplitter, quality
+from diprime.training.splitting.median import MedianSplitter, quality
 from tests.candidate_splits import BINARY, CLASSES, DOMAIN, ONE, make_splitter, paid_level, root_histograms
 from tests.spies import Releases
 
@@ -41,14 +42,14 @@ def test_many_levels_are_put_into_groups_without_looking_at_the_data(monkeypatch
         level = paid_level(splitter, Regions.roots(domain, 1), Fraction(1), RandomSource(3))
         level.choose(root_histograms(codes, np.zeros(500, dtype=np.int32), BINARY), 0, 1, ONE)
         cells = np.bincount(codes[:, 0], minlength=k + 2)
-        sums = np.bincount(orders[-1] % MAX_GROUPS, weights=cells).astype(int)
+        sums = np.bincount(orders[-1] % MAX_CATEGORIES, weights=cells).astype(int)
         assert releases.selections[-1].picks[-1].counts == sums.tolist()
     assert len(orders) == 3
     assert (orders[0] == orders[1]).all()
     assert (orders[0] == orders[2]).all()
-    sizes = np.bincount(orders[0] % MAX_GROUPS)
-    assert len(sizes) == MAX_GROUPS
-    assert set(sizes) <= {3, 4}  # 102 codes
+    sizes = np.bincount(orders[0] % MAX_CATEGORIES)
+    assert len(sizes) == MAX_CATEGORIES
+    assert set(sizes) <= {6, 7}  # 102 codes
 
 
 def test_random_splits_are_uniform_over_the_thresholds():

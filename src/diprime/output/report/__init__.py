@@ -4,6 +4,7 @@
 * ``sections``: its sections, each a function of the fitted model.
 * ``shapes``: the section of a boosted model's main effects and interactions.
 * ``scores``: the section of a private score.
+* ``signatures``: the section of the signature of a model file.
 * ``drawing``: elements of SVG drawings.
 * ``html``: elements whose text is always escaped.
 * ``explore.js`` and ``style.css``: the tree explorer and the style, which the page embeds.

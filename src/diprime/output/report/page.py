@@ -8,15 +8,17 @@ from importlib.resources import files
 from typing import Any
 
 from diprime.model.additive import AdditiveForest
+from diprime.model.signatures import SignatureCheck
 from diprime.model.tree_view import fitted_forest
 from diprime.output.report.html import tag, to_html
 from diprime.output.report.scores import check_score, scores
 from diprime.output.report.sections import cite, explorer, importances, ledger, model_card, promise, verdict
 from diprime.output.report.shapes import shapes
+from diprime.output.report.signatures import signature as signature_section
 from diprime.scoring import PrivateScore
 
 
-def render(model: Any, score: PrivateScore | None = None) -> str:
+def render(model: Any, score: PrivateScore | None = None, *, signature: SignatureCheck | None = None) -> str:
     """Return a report of a fitted model: one self-contained HTML page, which needs no other files and no network.
 
     It states the privacy guarantee and its limits, and shows the ledger, the importances, the trees, the domain and how
@@ -29,6 +31,8 @@ def render(model: Any, score: PrivateScore | None = None) -> str:
         A forest or a boosted model.
     score : PrivateScore, optional
         A score of the model on private test rows, to be shown with its intervals and its cost.
+    signature : SignatureCheck, optional
+        What :func:`diprime.signing.check_signature` says of the model's file.
 
     Returns
     -------
@@ -66,6 +70,7 @@ def render(model: Any, score: PrivateScore | None = None) -> str:
     main = tag(
         "main",
         verdict(model),
+        None if signature is None else signature_section(signature),
         promise(model),
         ledger(model),
         None if score is None else scores(score),

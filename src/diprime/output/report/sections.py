@@ -30,8 +30,6 @@ MAX_NODES = 1 << 15
 """How many nodes a page holds at most, so that browsers stay fast. The first tree is always there."""
 MAX_DRAWN_DEPTH = 12
 MAX_LISTED_COUNTS = 8
-NOT_SHOWN = {"domain", "n_jobs", "random_state", "verbose"}
-"""Parameters that are public elsewhere on the page, secret, or of one machine only."""
 N_COLOURS = 6
 """How many colours style.css defines."""
 WEAK_CERTAINTY = 0.99
@@ -430,8 +428,6 @@ def model_card(model: Any, *, has_score: bool = False) -> Element:
         *_parameter_facts(model),
         *_choice_facts(model.privacy_),
     ]
-    if model.random_state is not None:
-        facts.append(("random_state", "set; not shown here"))
     rows: list[Sequence[Child]] = [[shortened(name), feature_text(f)] for name, f in domain.features.items()]
     return section(
         "card",
@@ -466,10 +462,10 @@ def _records_text(forest: Forest | AdditiveForest) -> str:
 
 def _parameter_facts(model: Any) -> list[tuple[str, str]]:
     """Return the parameters that tell how the model was fitted, in the order of the table of parameters."""
-    parameters = model.get_params(deep=False)
+    parameters = model.fitted_params_
     table = recorded(BOOSTING if isinstance(model.forest_, AdditiveForest) else FOREST)
     names = [name for name in table if name in parameters]
-    names += [name for name in parameters if name not in table and name not in NOT_SHOWN]  # of the paper's baselines
+    names += [name for name in parameters if name not in table and name != "domain"]  # of the paper's baselines
     return [(name, str(parameters[name])) for name in names]
 
 

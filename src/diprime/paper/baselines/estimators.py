@@ -275,6 +275,9 @@ class DPRandomForestClassifier(_BaselineClassifier):
         Every charge, what it truly costs, the total, and what was waived.
     forest_ : MultiwayForest
         The released trees.
+    fitted_params_ : dict
+        The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Files and reports tell these,
+        whatever `set_params` changes later.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -336,6 +339,9 @@ class DPRandomForestRegressor(RegressorMixin, _Baseline):  # type: ignore[misc]
         Every charge, what it truly costs, the total, and what was waived.
     forest_ : MultiwayForest
         The released trees.
+    fitted_params_ : dict
+        The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Files and reports tell these,
+        whatever `set_params` changes later.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -445,6 +451,9 @@ class DPDecisionForestClassifier(_BaselineClassifier):
         Every charge, what it truly costs, the total, and what was waived.
     forest_ : MultiwayForest
         The released trees.
+    fitted_params_ : dict
+        The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Files and reports tell these,
+        whatever `set_params` changes later.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -15,7 +15,7 @@ from diprime.kernels import sampling
 from diprime.privacy.charges import Receipt, check_receipt
 from diprime.privacy.mechanisms.rounded_normal import draw_rounded_normal
 from diprime.privacy.normal import Interval, upper_tail
-from diprime.privacy.randomness import STREAM_WORDS, Streams
+from diprime.privacy.randomness import STREAM_WORDS, Streams, secret_words
 
 ROUNDED_GAUSSIAN = "rounded Gaussian"
 
@@ -118,7 +118,7 @@ def _draw(
 ) -> None:
     """Fill row i with noise from stream i: by the kernel, and where it runs out of digits, without limits."""
     uniforms = np.zeros((3, 1 + n_digits), dtype=np.uint32)
-    saved = np.empty(STREAM_WORDS, dtype=np.uint32)
+    saved = secret_words(STREAM_WORDS)
     n_drawn = sampling.draw_gaussian(streams, multiplier, shift, uniforms, saved, 0, noise)
     while n_drawn < noise.size:
         row, column = divmod(n_drawn, noise.shape[1])

@@ -26,6 +26,8 @@ _MAX_RELEASED = 1 << 41
 MAX_WHOLES_PRODUCT = 1 << 62
 _EPSILON_BITS = 20
 _MIN_EPSILON_BITS = 40
+MIN_EPSILON = Fraction(1, 1 << _MIN_EPSILON_BITS)
+"""The smallest epsilon of a release."""
 
 
 def laplace_scale(epsilon: Fraction, sensitivity: int) -> tuple[int, int]:
@@ -36,7 +38,7 @@ def laplace_scale(epsilon: Fraction, sensitivity: int) -> tuple[int, int]:
     """
     if sensitivity < 1:
         raise ValueError(f"The sensitivity must be at least 1, got {sensitivity}.")
-    if epsilon < Fraction(1, 1 << _MIN_EPSILON_BITS):
+    if epsilon < MIN_EPSILON:
         raise ValueError("epsilon is too small: the part of it that pays for noise must be at least 2^-40.")
     rounded = min(epsilon, Fraction((1 << _EPSILON_BITS) - 1))
     bits = min(_MIN_EPSILON_BITS, _EPSILON_BITS - math.floor(rounded).bit_length())

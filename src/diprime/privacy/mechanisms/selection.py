@@ -18,7 +18,7 @@ from diprime.kernels import sampling
 from diprime.kernels.constants import ABSENT_COST
 from diprime.privacy.charges import Receipt, UnpaidReleaseError, check_receipt
 from diprime.privacy.mechanisms.weights import Weights, weight_table
-from diprime.privacy.randomness import Streams
+from diprime.privacy.randomness import STREAM_WORDS, Streams, secret_words
 
 Rule = Literal["exponential mechanism", "permute-and-flip"]
 Costs = npt.NDArray[np.int64]
@@ -100,7 +100,9 @@ class Selection:
             if self._picked[sets].any() or len(np.unique(sets)) < len(sets):
                 raise UnpaidReleaseError("A set of candidates that was paid for once is picked from twice.")
             self._picked[sets] = True
-        return self._streams[sets]
+        taken = secret_words(len(sets), STREAM_WORDS)
+        # Any mode but this one makes another copy, which is not overwritten. The indices were checked by _picked.
+        return np.take(self._streams, sets, axis=0, out=taken, mode="clip")
 
     def pick(
         self, sets: npt.NDArray[np.int64], costs: Costs, mirrored: npt.NDArray[np.uint8] | None = None

@@ -1,7 +1,7 @@
 """Private selection of a balanced split of categories from all possible splits.
 
-There are too many candidates to list. But the cost of a split depends only on the number of records on its right side,
-so splits are counted and drawn by that number, exactly. selection.md has the proof.
+All splits are listed, whatever the numbers of records are: time and memory depend on the number of categories and on
+the length of the table of weights, both of which are public. selection.md has the proof.
 """
 
 from __future__ import annotations
@@ -10,63 +10,22 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from diprime.privacy.mechanisms.selection import Selection, exponential_pmf
 from diprime.privacy.mechanisms.weights import Weights
 from diprime.privacy.randomness import big_integer_below
 
-
-class _SplitCounts:
-    """The number of splits of categories by the number of records on their right side.
-
-    They are counted by the recursion of the knapsack problem. ``ways[j]`` is one integer that packs the numbers of
-    subsets of the first j categories with 0, 1, 2, … records, in ``size`` bytes each.
-    """
-
-    def __init__(self, counts: Sequence[int]) -> None:
-        self.counts = counts
-        self.total = sum(counts)
-        self.size = (len(counts) + 8) // 8  # enough bytes for the number of all subsets
-        self.ways = [1]
-        for count in counts:
-            self.ways.append(self.ways[-1] + (self.ways[-1] << (8 * self.size * count)))
-        self._packed = self.ways[-1].to_bytes(self.size * (self.total + 1), "little")
-
-    def with_records(self, records: int) -> int:
-        """Return the number of splits with ``records`` on the right; the empty and the full set are no splits."""
-        subsets = int.from_bytes(self._packed[self.size * records : self.size * (records + 1)], "little")
-        return subsets - (records == 0) - (records == self.total)
-
-    def right_sides(self, cost: int) -> list[int]:
-        """Return the numbers of records on the right for which a split has this cost."""
-        return [(self.total + cost) // 2, (self.total - cost) // 2] if cost else [self.total // 2]
-
-    def of_cost(self, cost: int) -> int:
-        """Return the number of splits of this cost."""
-        return sum(self.with_records(records) for records in self.right_sides(cost))
-
-    def split(self, cost: int, index: int) -> list[bool]:
-        """Return split number ``index`` of those with this cost, as whether each category is on the right."""
-        records = self.right_sides(cost)[0]
-        if index >= self.with_records(records):
-            index -= self.with_records(records)
-            records = self.right_sides(cost)[1]
-        index += records == 0  # in the order of this walk, the empty set comes first and the full set last
-        right = [False] * len(self.counts)
-        for j in range(len(self.counts), 0, -1):
-            without = (self.ways[j - 1] >> (8 * self.size * records)) & ((1 << (8 * self.size)) - 1)
-            if index >= without:
-                index -= without
-                records -= self.counts[j - 1]
-                right[j - 1] = True
-        return right
+MIN_CATEGORIES = 2
+MAX_CATEGORIES = 16
+"""The largest number of categories whose splits are listed. 2^16 weights of 46 bits add up to less than 2^63."""
 
 
 def subset_median(selection: Selection, place: int, counts: Sequence[int]) -> list[bool]:
     """Draw a split of categories into two non-empty sides by the exponential mechanism, cost |n_C - n_notC|.
 
-    All 2^k - 2 ordered splits of k >= 2 categories are candidates. Adding a record changes every cost by one, up or
-    down: the range is 2.
+    All 2^k - 2 ordered splits of k categories are candidates, ``MIN_CATEGORIES`` <= k <= ``MAX_CATEGORIES``. Adding a
+    record changes every cost by one, up or down: the range is 2.
 
     Parameters
     ----------
@@ -82,29 +41,32 @@ def subset_median(selection: Selection, place: int, counts: Sequence[int]) -> li
     right : list of bool
         Whether each category is on the right.
     """
+    if not MIN_CATEGORIES <= len(counts) <= MAX_CATEGORIES:
+        raise ValueError(f"There must be from {MIN_CATEGORIES} to {MAX_CATEGORIES} categories.")
     (stream,) = selection.take_streams(np.array([place]), "exponential mechanism")
-    table = selection.table
-    splits = _SplitCounts(counts)
-    total = splits.total
-    # Costs have the parity of the total. Costs past the end of the table have the same weight, so they are counted as
-    # one, and listed only if one of them is drawn.
-    least = next(cost for cost in range(total % 2, total + 1, 2) if splits.of_cost(cost))
-    inner = range(least, min(total + 1, least + len(table) - 1), 2)
-    numbers = [splits.of_cost(cost) for cost in inner]
-    weights = [n * int(table[cost - least]) for n, cost in zip(numbers, inner, strict=True)]
-    n_outer = (1 << len(counts)) - 2 - sum(numbers)
-    draw = big_integer_below(stream, sum(weights) + n_outer * int(table[-1]))
-    if draw < sum(weights):
-        at = 0
-        while draw >= weights[at]:
-            draw -= weights[at]
-            at += 1
-        return splits.split(inner[at], draw % numbers[at])
-    cost, index = least + 2 * len(inner), (draw - sum(weights)) % n_outer
-    while index >= splits.of_cost(cost):
-        index -= splits.of_cost(cost)
-        cost += 2
-    return splits.split(cost, index)
+    table, costs = selection.table, _costs_of_splits(counts)
+    # Costs past the end of the table have the weight of its last entry.
+    indices = np.minimum(costs - costs.min(), len(table) - 1)
+    numbers = np.bincount(indices, minlength=len(table)).astype(np.uint64)
+    up_to = np.cumsum(numbers * table)
+    draw = big_integer_below(stream, int(up_to[-1]))
+    index = int(np.searchsorted(up_to, np.uint64(draw), side="right"))
+    draw -= int(up_to[index]) - int(numbers[index] * table[index])
+    # A running count finds the split by the same work wherever it is.
+    number = 1 + int(np.searchsorted(np.cumsum(indices == index), draw % int(numbers[index]), side="right"))
+    return [bool(number >> j & 1) for j in range(len(counts))]
+
+
+def _costs_of_splits(counts: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Return the cost of every split, in the order of their numbers.
+
+    Bit j of the number of a split says whether category j is on the right. The first and the last number are left out:
+    the empty and the full set are no splits.
+    """
+    excess = np.array([-sum(counts)], dtype=np.int64)  # of the records on the right over those on the left
+    for count in counts:
+        excess = np.concatenate([excess, excess + 2 * count])
+    return np.abs(excess[1:-1])
 
 
 def subset_median_pmf(counts: Sequence[int], table: Weights) -> dict[tuple[bool, ...], Fraction]:

@@ -30,7 +30,7 @@ RIDGE = 6.0
 RIDGE_PER_FEATURE = 160.0  # of numbers, where information is scarce
 PLENTIFUL = 50_000.0  # the information from which the ridge of classes shrinks
 FINE_PAIR_GAIN = 0.3 * 4096
-MIN_WEIGHT = 1.0  # added to a cell's number of records or Hessians, where there is no noise
+LEAST_RIDGE = 10.0  # in records: against chance in small cells, where there is little noise or none
 
 
 def n_rounds(mu_squared: Epsilon) -> int:

@@ -32,8 +32,11 @@ class RoundSums:
     weight_noise: float
 
     def ridge(self, factor: float) -> float:
-        """Return the weight that is added to every cell: a multiple of the noise of its gradient."""
-        return factor * self.gradient_noise + defaults.MIN_WEIGHT
+        """Return the weight that is added to every cell: a multiple of the noise of its gradient, and not too little.
+
+        What restrains noise restrains chance in small cells as well, so the larger of the two is enough.
+        """
+        return max(factor * self.gradient_noise, defaults.LEAST_RIDGE)
 
     def safe_weights(self, factor: float) -> Floats:
         """Return the weights, not below what noise alone could make of them."""

@@ -17,15 +17,13 @@ from diprime.model.regions import Regions
 from diprime.privacy.charges import Charge, Receipt
 from diprime.privacy.measures import Epsilon, PureEpsilon
 from diprime.privacy.mechanisms.selection import Rule, Selection
-from diprime.privacy.mechanisms.subsets import subset_median
+from diprime.privacy.mechanisms.subsets import MAX_CATEGORIES, subset_median
 from diprime.privacy.randomness import RandomSource, permutation
 from diprime.training.policy import AccountingPolicy
 from diprime.training.splitting.candidates import Candidates, CategoricalCandidates, draw_features
 from diprime.training.splitting.cost import MAX_UNITS, MEDIAN_COST, MEDIAN_RANGE, MIN_UNITS, Cost
 from diprime.training.splitting.histograms import NodeHistograms
 from diprime.training.splitting.levels import Level
-
-MAX_GROUPS = 32
 
 
 def quality(person_weight: int) -> Cost:
@@ -42,9 +40,6 @@ class MedianSplitter:
     """The splits of the paper: private medians of K features, then a private choice among them by split quality.
 
     In strict accounting every median is charged, because each record contributes to all K of them.
-
-    Where persons have several records, the splits of categories are listed for the exponential mechanism too: to count
-    all of them by the weights of records takes too much memory.
 
     With ``looks_at_data=False``, splits are drawn uniformly and cost nothing: the random splits of DP-ERT.
 
@@ -88,7 +83,7 @@ class MedianSplitter:
     @property
     def draws_from_all_subsets(self) -> bool:
         """Whether medians of categories are drawn from all splits, rather than from a list of them."""
-        return self.rule == "exponential mechanism" and self.person_weight == 1
+        return self.rule == "exponential mechanism"
 
     @property
     def n_charged(self) -> int:
@@ -206,15 +201,14 @@ class _MedianLevel(Level):
     def _draw_subset(self, histograms: NodeHistograms, pair: int) -> npt.NDArray[np.uint8]:
         """Draw a balanced split of the categories of one feature at one node, out of all splits.
 
-        More than 32 categories are first put into 32 random groups, because the time of the knapsack recursion grows
-        with the square of their number.
+        More categories than ``MAX_CATEGORIES`` are first put into so many random groups: all splits are listed.
         """
         node, feature = int(self.candidates.nodes[pair]), int(self.candidates.features[pair])
         allowed = np.unpackbits(self.regions.allowed[node, self.regions.categorical_index[feature]], bitorder="little")
         codes = np.flatnonzero(allowed)
         groups: npt.NDArray[np.int64] = np.arange(len(codes), dtype=np.int64)
-        if len(codes) > MAX_GROUPS:
-            groups = permutation(self.group_streams[pair], len(codes)) % MAX_GROUPS
+        if len(codes) > MAX_CATEGORIES:
+            groups = permutation(self.group_streams[pair], len(codes)) % MAX_CATEGORIES
         sums = np.zeros(int(np.max(groups)) + 1, dtype=np.int64)
         np.add.at(sums, groups, histograms.counts(node, feature)[codes])
         right = np.array(subset_median(self.medians, pair, sums.tolist()))

@@ -1,0 +1,1 @@
+"""Membership inference: whether a record was among those that a model was fitted to."""

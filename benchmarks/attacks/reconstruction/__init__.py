@@ -1,0 +1,1 @@
+"""Reconstruction of training rows from the counts that a forest publishes, with a constraint solver."""

@@ -1,0 +1,1 @@
+"""Hostile files: ``python -m benchmarks.fuzz``."""

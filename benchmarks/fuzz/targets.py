@@ -1,0 +1,193 @@
+"""What is done with a file: it is read, and used if it can be read.
+
+A target returns whether the file was read or refused. Any other error passes through, and is a finding.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+import diprime
+from diprime import ModelFileError
+from diprime.cli import parquet_child, parquet_file
+from diprime.cli.data_files import DataFile, InputError, read_domain
+from diprime.cli.demo_data import PEOPLE_DOMAIN
+from diprime.cli.drafting import draft
+from diprime.domain import Domain
+from diprime.model.tree_view import read_tree
+from diprime.output.report import render
+
+Outcome = Literal["read", "refused"]
+Target = Callable[[bytes], Outcome]
+
+USE_EVERY, REPORT_EVERY = 8, 64
+"""Of so many files that were read, one is used as well, and one model is reported: it takes as long as to read many."""
+
+_DOMAIN = Domain.from_toml(PEOPLE_DOMAIN)
+
+
+class WrongMessageError(AssertionError):
+    """An error that is not one sentence for the user."""
+
+
+def chosen(data: bytes, every: int) -> bool:
+    """Return whether a file is one of so many; the same file always is, or never."""
+    return zlib.crc32(data) % every == 0
+
+
+def refused(error: Exception, path: Path) -> Outcome:
+    """Check the message of an error that a user may see."""
+    message = str(error)
+    if not message.startswith(f"{path} ") or not message.endswith(".") or "Traceback" in message:
+        raise WrongMessageError(message)
+    return "refused"
+
+
+def model_target(folder: Path) -> Target:
+    """Return what loads a model file, and shows it if it is one."""
+    path = folder / "input.diprime"
+
+    def run(data: bytes) -> Outcome:
+        path.write_bytes(data)
+        try:
+            model = diprime.load(path)
+        except ModelFileError as error:
+            return refused(error, path)
+        str(model.privacy_)
+        read_tree(model, 0, 3)
+        if chosen(data, USE_EVERY):
+            use_model(model)
+        if chosen(data, REPORT_EVERY):
+            render(model)
+        return "read"
+
+    return run
+
+
+def use_model(model: Any) -> None:
+    """Predict with a model, and write it again."""
+    rows = np.random.default_rng(0).normal(size=(4, len(model.domain_.columns)))
+    dates = [name for name, feature in model.domain_.features.items() if isinstance(feature, diprime.Date)]
+    X = pl.DataFrame(rows, schema=model.domain_.columns).with_columns(pl.lit(None).alias(name) for name in dates)
+    outputs = model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
+    if not np.isfinite(outputs).all() or not np.isfinite(model.feature_importances_).all():
+        raise WrongMessageError("a prediction or an importance is not finite")
+    model._to_content()
+
+
+def domain_target(folder: Path) -> Target:
+    """Return what reads a domain, as JSON if it begins with a brace and as TOML if not, and writes it again."""
+
+    def run(data: bytes) -> Outcome:
+        path = folder / ("input.json" if data.lstrip()[:1] == b"{" else "input.toml")
+        path.write_bytes(data)
+        try:
+            domain = read_domain(path)
+        except InputError as error:
+            return refused(error, path)
+        if chosen(data, USE_EVERY):
+            use_domain(domain)
+        return "read"
+
+    return run
+
+
+def use_domain(domain: Domain) -> None:
+    """Write a domain and read it again, and encode rows."""
+    if Domain.from_toml(domain.to_toml()) != domain or Domain.from_json(domain.to_json()) != domain:
+        raise WrongMessageError("a domain that was written is another one")
+    if not domain.is_open:
+        domain.encode(np.zeros((2, len(domain.columns)), dtype=object))
+
+
+def csv_target(folder: Path) -> Target:
+    """Return what reads a CSV file as the commands do."""
+    path = folder / "input.csv"
+
+    def run(data: bytes) -> Outcome:
+        path.write_bytes(data)
+        return read_rows(path, with_draft=chosen(data, USE_EVERY))
+
+    return run
+
+
+def read_rows(path: Path, *, with_draft: bool) -> Outcome:
+    """Encode those columns of a table that the people of the demonstration have, and perhaps draft a domain of it."""
+    try:
+        file = DataFile(path)
+        if with_draft:
+            draft(file, file.columns[0], None, lambda share: None)
+    except InputError as error:
+        if not str(error).startswith("The column "):  # that it cannot be a target
+            return refused(error, path)
+    features = {name: feature for name, feature in _DOMAIN.features.items() if name in file.columns}
+    if not features:
+        return "read"
+    domain = Domain(features, _DOMAIN.target)
+    try:
+        for batch in file.decoded_batches(features, lambda share: None):
+            domain.encode(batch)
+    except InputError as error:
+        return refused(error, path)
+    except TypeError as error:  # a column of another type, as Parquet has them
+        if not str(error).endswith("."):
+            raise
+        return "refused"
+    return "read"
+
+
+class ChildInProcess:
+    """What the child process of a Parquet file does, done here, for a process takes as long as a thousand files.
+
+    Whatever goes wrong here ends the child, so that the file is refused.
+    """
+
+    def __init__(self, path: Path) -> None:
+        size = path.stat().st_size
+        try:
+            self._table = pl.scan_parquet(path, glob=False)
+            self._n_rows = self._table.select(pl.len()).collect().item()
+            self._table.head(0).collect()
+        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 -- anything ends the child
+            raise parquet_file.DamagedFileError from None
+        if self._n_rows > parquet_file.BASE_ROWS + parquet_file.ROWS_PER_BYTE * size:
+            raise parquet_file.DamagedFileError
+        self._numbers = iter([self._n_rows])
+
+    def ask(self, request: Sequence[Any]) -> None:
+        """Read the columns."""
+        columns, max_rows = request
+
+        def rows_of(start: int) -> pl.DataFrame:
+            return self._table.slice(start, max_rows).select(columns).collect()
+
+        self._numbers = parquet_child.slices(rows_of, self._n_rows, max_rows, parquet_file.MAX_TEXT_BYTES)
+
+    def next_number(self) -> int:
+        """Return the number of rows of the table, or of the next slice."""
+        try:
+            return next(self._numbers)
+        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 -- anything ends the child
+            raise parquet_file.DamagedFileError from None
+
+
+def parquet_target(folder: Path) -> Target:
+    """Return what reads a Parquet file as the commands do, except that its child is in this process."""
+    path = folder / "input.parquet"
+    parquet_file._Child = ChildInProcess  # type: ignore[assignment, misc]
+
+    def run(data: bytes) -> Outcome:
+        path.unlink(missing_ok=True)  # polars may still have the last one in memory
+        path.write_bytes(data)
+        return read_rows(path, with_draft=chosen(data, USE_EVERY))
+
+    return run
+
+
+TARGETS = {"model": model_target, "domain": domain_target, "csv": csv_target, "parquet": parquet_target}

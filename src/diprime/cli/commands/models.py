@@ -1,0 +1,174 @@
+"""The commands that look into models and put them together: ``diprime explain``, ``show``, ``report`` and ``merge``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
+import typer
+from rich.markup import escape
+from rich.table import Table
+from rich.tree import Tree as TextTree
+
+import diprime
+from diprime._util.atomic_file import atomic_file
+from diprime.cli.data_files import DataFile, InputError, read_score
+from diprime.cli.model_facts import importances, summary
+from diprime.cli.options import DataPath, JsonOption, ModelPath, OutputPath
+from diprime.cli.outputs import Commands
+from diprime.cli.planning import Boosted, Model
+from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note, stdout
+from diprime.cli.signature_options import PublicKeyOption, print_signature
+from diprime.model.explanation import Explanation
+from diprime.model.signatures import check_signature
+from diprime.model.tree_view import Tree, contribution_text, read_tree
+from diprime.output.report import render
+
+commands = Commands()
+
+
+@commands.command(
+    epilog=examples("diprime explain model.diprime new.csv", "diprime explain model.diprime new.csv --rows 1 --json")
+)
+def explain(
+    model_path: ModelPath,
+    data: DataPath,
+    rows: Annotated[int, typer.Option(min=1, help="How many rows to explain, from the first.")] = 3,
+    most: Annotated[int, typer.Option(min=1, help="How many contributions to print for a row.")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what each feature, and each pair, adds to the predictions of a boosted model for the first rows of a file.
+
+    Contributions add up to log-odds for two classes, to a score for each of more classes (probabilities are
+    proportional to their exponentials), and to the prediction itself for numbers. They are computed from the model
+    and the row alone.
+    """
+    model = diprime.load(model_path)
+    if not isinstance(model, Boosted):
+        raise InputError(f"{model_path} is a forest; only boosted models, fitted with --boost, can be explained.")
+    batches = DataFile(data).decoded_batches(model.domain_.features, lambda share: None)
+    first: list[pl.DataFrame] = []
+    while sum(batch.height for batch in first) < rows and (batch := next(batches, None)) is not None:
+        first.append(batch)
+    explanation = model.explain(pl.concat(first).head(rows).select(model.domain_.columns))
+    if as_json:
+        print_json(_explanation_as_dict(explanation))
+    else:
+        texts = [explanation.row(i, most) for i in range(len(explanation.scores))]
+        print(escape_controls("\n\n".join(texts)))
+
+
+def _explanation_as_dict(explanation: Explanation) -> dict[str, Any]:
+    return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in vars(explanation).items()}
+
+
+@commands.command(
+    epilog=examples(
+        "diprime show model.diprime",
+        "diprime show model.diprime --tree 1 --depth 5",
+        "diprime show model.diprime --json",
+        "diprime show model.diprime --public-key reviewer.key.pub",
+    )
+)
+def show(
+    model_path: ModelPath,
+    tree: Annotated[int, typer.Option(min=0, help="Which tree to draw, from 0.")] = 0,
+    depth: Annotated[int, typer.Option(min=0, help="How many of its levels to draw.")] = 3,
+    public_key: PublicKeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what a model holds: its ledger, importances, and a tree as text; and whether it is signed."""
+    signature = check_signature(model_path, public_key)
+    model = diprime.load(model_path)
+    if as_json:
+        trees = [_tree_as_dict(read_tree(model, i)) for i in range(model.forest_.n_trees)]
+        signed = None if signature is None else asdict(signature)
+        print_json({**summary(model), "signature": signed, "domain": model.domain_.to_dict(), "trees": trees})
+        return
+    drawing = _draw_tree(read_tree(model, tree, depth), model, tree)
+    print_signature(signature)
+    print(escape_controls(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n"))
+    table = Table("feature", "importance", title="Importances, from released numbers only")
+    for name, importance in sorted(importances(model).items(), key=lambda pair: -pair[1]):
+        table.add_row(escape(escape_controls(name)), f"{importance:.1%}")
+    stdout().print(table)
+    stdout().print(drawing)
+
+
+@commands.command(
+    epilog=examples(
+        "diprime report model.diprime -o report.html",
+        "diprime report model.diprime --score score.json -o report.html",
+        "diprime report model.diprime --public-key reviewer.key.pub -o report.html",
+    )
+)
+def report(
+    model_path: ModelPath,
+    output: OutputPath,
+    score_path: Annotated[
+        Path | None, typer.Option("--score", metavar="FILE", help="A score of the model, from diprime score.")
+    ] = None,
+    public_key: PublicKeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a report for people: one HTML page with the promise, the ledger, importances and the trees.
+
+    Of a boosted model it draws the functions that add up, in place of the trees. With --score it shows how good the
+    model is on test rows, and what that cost. With --public-key it says whether the model's signature is valid.
+    """
+    signature = check_signature(model_path, public_key)
+    score = None if score_path is None else read_score(score_path)
+    page = render(diprime.load(model_path), score, signature=signature)
+    if signature is not None and signature.state == "wrong":
+        print_note(f"diprime: warning: {escape_controls(signature.text)}")
+    with atomic_file(output) as file:
+        file.write(page.encode())
+    confirm_written(output, as_json, report=str(output))
+
+
+@commands.command(epilog=examples("diprime merge north.diprime south.diprime -o both.diprime"))
+def merge(
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files of the same domain.")],
+    output: OutputPath,
+    as_json: JsonOption = False,
+) -> None:
+    """Put models together that were fitted to different people, say in two hospitals.
+
+    All are forests, or all are boosted. The merged model spends the largest epsilon of its parts, provided that nobody
+    is in the data of two of them.
+    """
+    merged = diprime.merge([diprime.load(path) for path in models])
+    merged.save(output)
+    print_note("Its total holds if nobody is in the data of two of these models.")
+    confirm_written(output, as_json, model=str(output), **summary(merged))
+
+
+def _tree_as_dict(tree: Tree) -> dict[str, Any]:
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(tree).items()}
+
+
+def _draw_tree(tree: Tree, model: Model, index: int) -> TextTree:
+    """Draw a tree as text; nodes whose children are not drawn say how many levels follow."""
+
+    def describe(node: int) -> str:
+        values, classes = tree.values[node], getattr(model, "classes_", None)
+        if tree.count_noise is None:
+            details = f"{contribution_text(values, classes)}, weight {tree.counts[node]:,.0f}"
+        else:
+            estimate = f"{values[0]:.4g}" if classes is None else f"{classes[values.argmax()]} {values.max():.0%}"
+            details = f"{estimate}, {tree.counts[node]:,.0f} ± {tree.count_noise[node]:,.0f} {tree.unit}s"
+        if tree.levels_below and node >= 2**tree.depth - 1:
+            details += f", {tree.levels_below} more levels"
+        condition = tree.conditions[node] or f"Tree {index}"
+        return f"{escape(escape_controls(condition))}  [dim]{escape(escape_controls(details))}[/dim]"
+
+    def add_children(node: int, drawing: TextTree) -> TextTree:
+        for child in (2 * node + 1, 2 * node + 2):
+            if child < len(tree.conditions):
+                add_children(child, drawing.add(describe(child)))
+        return drawing
+
+    return add_children(0, TextTree(describe(0)))

@@ -1,0 +1,107 @@
+"""The command that says what a fit would be like: ``diprime plan``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from diprime.cli.boosting_options import (
+    BoostOption,
+    DeltaOption,
+    LearningRateOption,
+    NoInteractionsOption,
+    RoundsOption,
+    estimator_options,
+)
+from diprime.cli.data_files import read_domain
+from diprime.cli.options import DomainPath, EpsilonOption, JsonOption
+from diprime.cli.outputs import Commands
+from diprime.cli.person_options import MaxRecordsOption
+from diprime.cli.planning import rehearse
+from diprime.cli.shell import examples, print_json, progress, stdout
+from diprime.privacy.ledger import Ledger
+from diprime.privacy.measures import PrivacyLoss, exact_epsilon, rounded_text
+
+commands = Commands()
+
+_TITLE = "How the budget is split"
+_UNITS = {"epsilon": "ε", "mu^2": "μ²"}
+
+
+@commands.command(
+    epilog=examples(
+        "diprime plan --rows 30000 --epsilon 1 --domain domain.toml",
+        "diprime plan --rows 30000 --epsilon 1 --domain domain.toml --boost --delta 1e-6",
+        "diprime plan --rows 30000 --epsilon 1 --domain domain.toml --max-records 3",
+    )
+)
+def plan(  # noqa: PLR0913 -- the options of a command are arguments
+    rows: Annotated[int, typer.Option(min=1, help="About how many rows there are; a guess, if that is private.")],
+    epsilon: EpsilonOption,
+    domain_path: DomainPath,
+    repeats: Annotated[int, typer.Option(min=1, help="How often to rehearse on made-up data.")] = 3,
+    *,
+    boost: BoostOption = False,
+    delta: DeltaOption = None,
+    rounds: RoundsOption = None,
+    learning_rate: LearningRateOption = None,
+    no_interactions: NoInteractionsOption = False,
+    max_records: MaxRecordsOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a fit would be like, without touching data.
+
+    Trees, depth, the split of the budget and the noise are what the fit would have. The accuracy is that of a
+    rehearsal on made-up data: independent features, uniform over the domain, and a target that adds up the effects of
+    five of them. It tells what the noise costs at this size and budget, not how well your data can be predicted. With
+    --max-records, persons are protected, and each is taken to have so many of the rows. What is open in the domain is
+    learnt from the made-up data: numbers from 1 to 1000, text of ten levels, two classes. A fit pays for it likewise.
+    """
+    domain = read_domain(domain_path)
+    exact_epsilon(epsilon)
+    options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
+    if max_records > 1:
+        options["max_records_per_group"] = max_records
+    with progress("Rehearsing") as advance:
+        planned = rehearse(domain, epsilon, rows, repeats, advance, **options)
+    lost = planned.noiseless - planned.private
+    ledger = planned.ledger
+    if as_json:
+        scores = {name: value for name, value in vars(planned).items() if name not in ("shape", "ledger")}
+        print_json({**vars(planned.shape), **scores, "lost_to_noise": lost, "ledger": ledger.to_dict()})
+        return
+    budget = f"ε = {epsilon:g}, δ = {float(ledger.delta):g}" if boost else f"ε = {epsilon:g}"
+    print(f"A fit of about {rows:,} rows with {budget}\n\n{planned.shape}\n")
+    if max_records > 1:
+        n_persons = -(-rows // max_records)
+        print(f"Protected: {ledger.whole_unit} added or removed; about {n_persons:,} persons.\n")
+    _print_budget(ledger)
+    kind = "boosted model" if boost else "forest"
+    print(f"\nRehearsal on made-up data, mean of {repeats}:")
+    print(f"  {planned.measure} {planned.private:.3f}; the same {kind} without noise {planned.noiseless:.3f}; ", end="")
+    print(f"the best guess without features {planned.guess:.3f}.")
+    print(f"  The noise costs {max(lost, 0):.3f}. That carries over to your data, roughly; the rest does not.")
+
+
+def _print_budget(ledger: Ledger) -> None:
+    units = {charge.measure.symbol: _UNITS[charge.measure.symbol] for charge in ledger.charges}
+    one_unit = len(units) == 1
+    table = Table("release", "mechanism", *(units.values() if one_unit else ["cost"]), "share", title=_TITLE)
+    for charge in ledger.charges:
+        share = f"{ledger.share(charge):.1%}" if ledger.is_private else "–"
+        cost = f"{float(charge.total):.4g}"
+        shown = cost if one_unit else f"{units[charge.measure.symbol]} = {cost}"
+        table.add_row(charge.what, charge.mechanism, shown, share)
+    stdout().print(table)
+    if not one_unit:
+        print("Shares are of all that is spent in the same unit.")
+    if ledger.loss.mu_squared:
+        total, delta = rounded_text(ledger.total), rounded_text(ledger.delta)
+        print(f"Sum: {_sum_text(ledger.loss)}. At δ = {delta} that is ε = {total}.")
+
+
+def _sum_text(loss: PrivacyLoss) -> str:
+    sums = {"ε": loss.epsilon, "μ²": loss.mu_squared, "δ": loss.delta}
+    return ", ".join(f"{unit} = {rounded_text(cost)}" for unit, cost in sums.items() if cost)

@@ -1,0 +1,53 @@
+"""Changed files keep lengths and checksums that fit, so that they reach what lies behind."""
+
+import hashlib
+import json
+import random
+
+import pytest
+
+from benchmarks.fuzz import mutators
+from benchmarks.fuzz.mutators import MUTATORS, join_model, split_model
+from benchmarks.fuzz.seeds import SEEDS
+
+
+def flip(data, limit):
+    """Stand for libFuzzer's own changes."""
+    return (bytes([data[0] ^ 1]) + data[1:])[:limit]
+
+
+@pytest.fixture
+def framed(monkeypatch):
+    monkeypatch.setattr(mutators, "RAW_SHARE", 0.0)
+
+
+def test_changed_models_have_their_length_and_checksum(framed):
+    data = join_model(json.dumps({"format": 3, "depths": [1, 2]}).encode(), b"body")
+    changed = {MUTATORS["model"](data, 10**6, random.Random(seed), flip) for seed in range(200)}
+    assert len(changed) > 50
+    for file in changed:
+        assert split_model(file) is not None
+        assert hashlib.sha256(file[:-32]).digest() == file[-32:]
+    assert any(split_model(file)[1] != b"body" for file in changed)
+    assert any(json.loads(split_model(file)[0]).get("depths") != [1, 2] for file in changed)
+
+
+def test_what_is_no_model_is_changed_as_bytes():
+    assert split_model(b"DIPRIME\0") is None
+    assert MUTATORS["model"](b"DIPRIME\0", 100, random.Random(0), flip) == b"EIPRIME\0"
+
+
+def test_changed_parquet_files_have_the_length_of_their_footer(framed):
+    data = next(SEEDS["parquet"]())
+    for seed in range(100):
+        file = MUTATORS["parquet"](data, 10**6, random.Random(seed), flip)
+        footer = int.from_bytes(file[-8:-4], "little")
+        assert file != data or seed
+        assert len(file) - 8 - footer == len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+
+
+@pytest.mark.parametrize("kind", ["domain", "csv"])
+def test_text_is_changed_in_many_ways(kind):
+    for data in SEEDS[kind]():
+        changed = {MUTATORS[kind](data, 10**6, random.Random(seed), flip) for seed in range(100)}
+        assert len(changed) > 40

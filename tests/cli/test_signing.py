@@ -1,0 +1,146 @@
+"""Signatures on the command line: keygen, sign, verify, and what show and report say."""
+
+import json
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from diprime.cli.commands import signing
+from diprime.cli.commands.signing import PASSWORD_VARIABLE
+from diprime.cli.signature_options import MEANING
+from tests.cli.running import ok, refused, run
+
+pytest.importorskip("cryptography", reason="cryptography is not installed.")
+
+
+@pytest.fixture
+def signed(folder, tmp_path):
+    """Return a folder with a model, a key and a signature."""
+    (tmp_path / "m.diprime").write_bytes((folder / "model.diprime").read_bytes())
+    ok("keygen", tmp_path / "a.key")
+    ok("sign", tmp_path / "m.diprime", "--key", tmp_path / "a.key")
+    return tmp_path
+
+
+def verify(folder):
+    return "verify", folder / "m.diprime", "--public-key", folder / "a.key.pub"
+
+
+def forge(folder, other):
+    """Replace the model by another one, which is sound."""
+    (folder / "m.diprime").write_bytes((other / "boosted_model.diprime").read_bytes())
+
+
+def test_from_a_key_to_a_signature_that_is_verified(folder, tmp_path):
+    (tmp_path / "m.diprime").write_bytes((folder / "model.diprime").read_bytes())
+    made = run("keygen", tmp_path / "a.key")
+    assert made.stdout == ""
+    assert (
+        made.stderr
+        == f"Keep {tmp_path}/a.key to yourself, and give {tmp_path}/a.key.pub to those who check your "
+        + ("signatures.\n")
+    )
+    result = run("sign", tmp_path / "m.diprime", "--key", tmp_path / "a.key")
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert "epsilon = 1" in result.stderr.splitlines()[0], "whoever signs sees what the ledger says"
+    assert f"Written to {tmp_path}/m.diprime.sig." in result.stderr
+    assert (tmp_path / "m.diprime").read_bytes() == (folder / "model.diprime").read_bytes()
+    printed = ok(*verify(tmp_path))
+    assert printed.startswith("Valid: signed with the key ")
+    assert MEANING in printed
+    written = json.loads((tmp_path / "m.diprime.sig").read_text())
+    assert {"format": 1, **json.loads(ok(*verify(tmp_path), "--json"))} == written
+    assert sorted(os.listdir(tmp_path)) == ["a.key", "a.key.pub", "m.diprime", "m.diprime.sig"]
+
+
+def test_everything_can_be_printed_as_json(signed):
+    names = json.loads(ok("keygen", signed / "b.key", "--json"))
+    assert names == {"private_key": f"{signed}/b.key", "public_key": f"{signed}/b.key.pub"}
+    other = signed / "other.sig"
+    made = json.loads(ok("sign", signed / "m.diprime", "-k", signed / "b.key", "--signature", other, "--json"))
+    assert {"format": 1, **made} == json.loads(other.read_text())
+    ok("verify", signed / "m.diprime", "-p", names["public_key"], "--signature", other)
+    assert "another key" in refused(*verify(signed), "--signature", other)
+
+
+def test_a_wrong_signature_is_an_error(signed, folder):
+    forge(signed, folder)
+    assert "m.diprime is not the file that was signed" in refused(*verify(signed))
+    (signed / "m.diprime.sig").unlink()
+    assert "is not signed" in refused(*verify(signed))
+
+
+def test_mistakes_are_one_sentence(signed):
+    assert "a.key.pub exists, and keys are never replaced" in refused("keygen", signed / "a.key")
+    assert "no folder" in refused("keygen", signed / "nowhere" / "a.key")
+    assert "is not a public Ed25519 key" in refused("verify", signed / "m.diprime", "-p", signed / "a.key")
+    assert "is not a private key" in refused_to_sign(signed, "a.key.pub")
+    assert "No such file" in refused_to_sign(signed, "nowhere")
+    assert "is not a diprime model" in refused("sign", signed / "a.key", "--key", signed / "a.key")
+    assert "name of a file" in refused("keygen", "-", code=2)
+    assert "name of a file" in refused(*verify(signed), "--signature", "-", code=2)
+
+
+def refused_to_sign(folder, key):
+    """Return the error of a command that has printed the ledger before."""
+    result = run("sign", folder / "m.diprime", "--key", folder / key)
+    assert result.exit_code == 1
+    return result.stderr.splitlines()[-1]
+
+
+def test_a_password_comes_from_the_environment_where_there_is_no_terminal(signed, monkeypatch):
+    assert f"set {PASSWORD_VARIABLE}" in refused("keygen", signed / "locked", "--password")
+    monkeypatch.setenv(PASSWORD_VARIABLE, "open sesame")
+    ok("keygen", signed / "locked", "--password")
+    ok("sign", signed / "m.diprime", "--key", signed / "locked")
+    ok("verify", signed / "m.diprime", "-p", signed / "locked.pub")
+    ok("sign", signed / "m.diprime", "--key", signed / "a.key")  # which has none
+    monkeypatch.setenv(PASSWORD_VARIABLE, "open barley")
+    assert "password is wrong" in refused_to_sign(signed, "locked")
+    monkeypatch.delenv(PASSWORD_VARIABLE)
+    assert f"set {PASSWORD_VARIABLE}" in refused_to_sign(signed, "locked")
+
+
+@pytest.mark.parametrize("confirm", [True, False])
+def test_on_a_terminal_a_password_is_asked_for_and_not_shown(confirm, monkeypatch):
+    asked = []
+    monkeypatch.delenv(PASSWORD_VARIABLE, raising=False)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(signing.typer, "prompt", lambda text, **how: asked.append(how) or "open sesame")
+    assert signing._ask_password(confirm=confirm) == "open sesame"
+    assert asked == [{"hide_input": True, "confirmation_prompt": confirm, "err": True}]
+
+
+def test_show_says_whether_a_model_is_signed(signed, folder):
+    assert "sign" not in ok("show", folder / "model.diprime").lower()
+    assert json.loads(ok("show", folder / "model.diprime", "--json"))["signature"] is None
+    shown = ok("show", signed / "m.diprime")
+    assert shown.startswith("m.diprime.sig was not checked, because no public key was given.\nGive --public-key")
+    with_key = ("show", signed / "m.diprime", "--public-key", signed / "a.key.pub")
+    assert ok(*with_key).startswith("Signed with the key ")
+    assert json.loads(ok(*with_key, "--json"))["signature"]["state"] == "valid"
+    forge(signed, folder)
+    assert ok(*with_key).startswith("WRONG SIGNATURE. ")
+    assert json.loads(ok(*with_key, "--json"))["signature"]["state"] == "wrong"
+
+
+def test_the_report_says_whether_a_model_is_signed(signed, folder):
+    def page(*options):
+        result = run("report", signed / "m.diprime", "-o", signed / "page.html", *options)
+        assert result.exit_code == 0
+        return (signed / "page.html").read_text(), result.stderr
+
+    with_key = ("--public-key", signed / "a.key.pub")
+    assert "The signature was not checked" in page()[0]
+    text, notes = page(*with_key)
+    assert "The file is signed" in text
+    assert "warning" not in notes
+    forge(signed, folder)
+    text, notes = page(*with_key)
+    assert "The signature is wrong" in text
+    assert "diprime: warning: " in notes
+    (signed / "m.diprime.sig").unlink()
+    assert "The signature is wrong" in page(*with_key)[0]
+    assert "signature" not in page()[0].replace("signature {", "")
