@@ -25,9 +25,9 @@ def digest_of(*texts: str) -> str:
 class Results:
     """The outcomes of mutants, and the tests that are known to pass without any.
 
-    That a test catches a mutant depends on the mutant, the file that it patches, and the test with what its module has
-    besides other tests; that none does depends on all modules that were run. When one of them changes, the outcome is
-    made again.
+    That a test catches a mutant depends on the mutant, the definition that it patches, and the test with what its
+    module has besides other tests; that none does depends on all modules that were run. When one of them changes, the
+    outcome is made again. What changes elsewhere is not noticed: before a release, all outcomes are made anew.
 
     Parameters
     ----------
@@ -99,8 +99,20 @@ class Results:
     def _digests(self, mutant: Mutant, outcome: Outcome, root: Path) -> dict[str, str]:
         run = [test for stage in self._chooser.stages(mutant) for test in stage]
         depends_on = [outcome.caught_by] if outcome.caught_by else [*map(_module, run)]
-        patch = digest_of(mutant.file, mutant.old, mutant.new, source_of(mutant, root))
+        patch = digest_of(mutant.file, mutant.old, mutant.new, patched_definition(source_of(mutant, root), mutant.old))
         return {"patch": patch, "tests": _digest_of_tests(depends_on, root)}
+
+
+def patched_definition(source: str, old: str) -> str:
+    """Return the innermost function, or else the statements of the module, that a patch changes."""
+    first = source.count("\n", 0, max(source.find(old), 0)) + 1
+    last = first + old.count("\n")
+    tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    around = [node for node in functions if node.lineno <= first and last <= (node.end_lineno or 0)]
+    touched = [node for node in tree.body if node.lineno <= last and first <= (node.end_lineno or 0)]
+    nodes = [max(around, key=lambda node: node.lineno)] if around else touched
+    return "\n".join(map(ast.dump, nodes))
 
 
 def _digest_of_tests(tests: Iterable[str], root: Path) -> str:

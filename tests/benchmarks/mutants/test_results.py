@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.mutants.report import report, survivors
-from benchmarks.mutants.results import Results
+from benchmarks.mutants.results import Results, patched_definition
 from benchmarks.mutants.running import Outcome
 from tests.benchmarks.mutants.small_repository import make_repository, mutant
 
@@ -45,8 +45,21 @@ def test_a_catch_holds_until_patch_source_or_test_change(root, results):
     (root / "tests/test_noise.py").write_text("def test_scale(): assert False\n")
     assert results.outcome(MUTANT) is None
     results.add(MUTANT, CAUGHT, root)
-    (root / MUTANT.file).write_text("SCALE = 2\n")
+    source = (root / MUTANT.file).read_text()
+    (root / MUTANT.file).write_text(source + "\n\nOTHER = 3\n")
+    assert results.outcome(MUTANT) == CAUGHT, "another definition was added"
+    (root / MUTANT.file).write_text(source.replace("SCALE = 2", "SCALE = 2 + 0"))
     assert results.outcome(MUTANT) is None
+
+
+def test_a_patch_belongs_to_the_innermost_function_or_to_statements():
+    source = "A = 1\nB = 2\n\n\nclass C:\n    def f(self):\n        def g():\n            return 5\n        return g\n"
+    for old, holds in (("return 5", True), ("return g", False), ("B = 2", False)):
+        assert ("value=5" in patched_definition(source, old)) is holds
+    assert patched_definition(source, "B = 2") != patched_definition(source, "A = 1")
+    assert "value=5" in patched_definition(source, "class C")
+    changed = source.replace("A = 1", "A = 9")
+    assert patched_definition(changed, "return 5") == patched_definition(source, "return 5")
 
 
 def test_a_survival_holds_until_any_of_its_tests_changes(root, results):
