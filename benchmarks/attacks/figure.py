@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.attacks.reconstruction.measuring import DEFAULTS, INFORMED, MANY_TREES, MOST_LIKELY, NOT_PRIVATE
+from benchmarks.attacks.reconstruction.measuring import (
+    DEFAULTS,
+    INFORMED,
+    MANY_TREES,
+    MOST_LIKELY,
+    N_TREES,
+    NOT_PRIVATE,
+)
 from benchmarks.attacks.report import Line, averages
 
 # Epsilons are drawn at equal distances, so that infinity has a place.
@@ -27,8 +34,8 @@ class Style(NamedTuple):
 
 
 STYLES = (
-    Style(MANY_TREES, INFORMED, "20 random trees, informed attack", "#D55E00", "o", "-"),
-    Style(MANY_TREES, MOST_LIKELY, "20 random trees, most likely table", "#D55E00", "o", ":"),
+    Style(MANY_TREES, INFORMED, f"{N_TREES} random trees, informed attack", "#D55E00", "o", "-"),
+    Style(MANY_TREES, MOST_LIKELY, f"{N_TREES} random trees, most likely table", "#D55E00", "o", ":"),
     Style(DEFAULTS, INFORMED, "defaults, informed attack", "#0072B2", "s", "-"),
     Style(DEFAULTS, MOST_LIKELY, "defaults, most likely table", "#0072B2", "s", ":"),
 )
@@ -67,7 +74,6 @@ def _panel(axes: Any, means: dict[tuple[str, ...], dict[str, float]], setting: t
     )
     axes.set_title(f"{setting[0]}, {setting[1]} rows", fontsize=10)
     axes.set_xticks(range(len(SHOWN)), labels=LABELS)
-    axes.set_ylim(bottom=-0.01)
     axes.grid(axis="y", color="#e4e4e4", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
@@ -87,6 +93,7 @@ def draw(lines: Sequence[Line], path: Path) -> None:
         for axes, setting in zip(panels, settings, strict=True):
             _panel(axes, means, setting)
             axes.set_xlabel("ε", fontsize=9)
+        panels[0].set_ylim(bottom=-0.01)  # of all panels, and after all are drawn
         panels[0].set_ylabel("share of wrong values\n(higher is more private)", fontsize=9)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)

@@ -14,6 +14,8 @@ from benchmarks.attacks.membership.measuring import FALSE_RATE, N_OTHERS, N_TYPI
 Line = dict[str, Any]
 Lines = dict[str, list[Line]]
 
+MEASURED = """Measured by `python -m benchmarks.attacks --write`. With `--scale`, there are fewer draws and models than
+by default; the tables state how many there were."""
 RECONSTRUCTION = """## Reconstruction
 
 The attack of Gorgé, Ferry, Gambs and Vidal (SaTML 2026): a constraint solver (CP-SAT) looks for the training table that
@@ -32,10 +34,10 @@ Likelihood ratios of shadow models (Carlini et al. 2022). *Worst case*: the only
 domain; the attacker knows the {others} others. *Typical*: {typical} real records, in tables drawn from the same
 population. The attacker reads the model's confidence and, of ours, all noisy sums. Advantage is the rate of true hits
 less that of false ones, with its 95 % confidence interval, beside the largest that the guarantee allows:
-(e^ε − 1)/(e^ε + 1), for boosting 2Φ(μ/2) − 1. The last columns are true hits at {rate:.0%} false ones. *Models* is the
-number of shadow models with the record, and of those without, and the same numbers are attacked (of typical records,
-half as many). Boosting has δ = 1e-6 and {rounds} rounds. *One random tree* spends all of ε on the numbers that the
-attack reads: it shows how close the attack comes to the bound.
+(e^ε − 1)/(e^ε + 1), for boosting 2Φ(μ/2) − 1. The last columns are true hits at {rate:.0%} false ones, in the worst
+case with two standard errors. *Models* is the number of shadow models with the record, and of those without, and the
+same numbers are attacked (of typical records, half as many). Boosting has δ = 1e-6 and {rounds} rounds. *One random
+tree* spends all of ε on the numbers that the attack reads: it shows how close the attack comes to the bound.
 
 {table}
 """
@@ -96,6 +98,18 @@ def _reconstruction(lines: Sequence[Line]) -> str:
     )
 
 
+def _with_error(line: Line) -> str:
+    """Return the rate of true hits; in the worst case, where models are independent, with two standard errors.
+
+    Both the rate itself and the rate of false hits, at which the threshold is set, are shares of as many models.
+    """
+    rate = f"{line['power']:.3f}"
+    if line["record"] != "worst case":
+        return rate
+    variance = line["power"] * (1 - line["power"]) + FALSE_RATE * (1 - FALSE_RATE)
+    return f"{rate} ± {2 * math.sqrt(variance / line['fits']):.3f}"
+
+
 def _membership(lines: Sequence[Line]) -> str:
     rows = [
         [
@@ -105,7 +119,7 @@ def _membership(lines: Sequence[Line]) -> str:
             f"{line['fits']}",
             f"{line['advantage']:.3f} ({line['low']:.3f} to {line['high']:.3f})",
             f"{line['bound']:.3f}",
-            f"{line['power']:.3f}",
+            _with_error(line),
             f"{line['power_bound']:.3f}",
         ]
         for line in sorted(lines, key=lambda line: line["record"] != "worst case")
@@ -134,4 +148,4 @@ def report(lines: Lines) -> str:
     """Return the report of what was measured."""
     parts = {"reconstruction": _reconstruction, "membership": _membership, "libraries": _libraries}
     texts = [write(lines[name]) for name, write in parts.items() if name in lines]
-    return "\n".join(["# Attacks", "", "Measured by `python -m benchmarks.attacks --write`.", "", *texts])
+    return "\n".join(["# Attacks", "", MEASURED, "", *texts])

@@ -18,6 +18,7 @@ from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Ledger
 from diprime.cli import data_files, parquet_file
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.privacy.gaussian_dp import gaussian_budget
+from diprime.privacy.measures import rounded_text
 from tests.cli.running import ok, refused, run
 from tests.small_data import assert_same_forest
 
@@ -236,9 +237,9 @@ def test_plan_of_boosting(folder):
     printed = ok(*arguments, *options)
     assert "ε = 0.5, δ = 1e-07" in printed
     for charge in ledger.charges:
-        assert re.search(rf"{charge.kind} .*{float(charge.total):.4g} .*{ledger.share(charge):.1%}", printed)
-    sum_of_charges = float(gaussian_budget(Fraction(1, 2), Fraction(1, 10**7)))
-    assert f"Sum: μ² = {sum_of_charges:.6g}. At δ = 1e-07 that is ε = 0.5." in printed
+        assert re.search(rf"{charge.kind} .*{rounded_text(charge.total, 4)} .*{ledger.share(charge):.1%}", printed)
+    sum_of_charges = rounded_text(gaussian_budget(Fraction(1, 2), Fraction(1, 10**7)))
+    assert f"Sum: μ² = {sum_of_charges}. At δ = 1e-07 that is ε = 0.5." in printed
     assert "the same boosted model without noise" in printed
 
 
@@ -262,10 +263,10 @@ def test_plan_of_an_open_domain(folder, tmp_path):
     for charge in planned.charges:
         unit = {"epsilon": "ε", "mu^2": "μ²"}[charge.measure.symbol]
         assert re.search(
-            rf"{charge.mechanism} .* {unit} = {float(charge.total):.4g} .*{planned.share(charge):.1%}", printed
+            rf"{charge.mechanism} .* {unit} = {rounded_text(charge.total, 4)} .*{planned.share(charge):.1%}", printed
         )
-    mu_squared = float(planned.loss.mu_squared)
-    assert f"Sum: ε = 0.05, μ² = {mu_squared:.6g}. At δ = 1e-06 that is ε = 0.5." in printed
+    mu_squared = rounded_text(planned.loss.mu_squared)
+    assert f"Sum: ε = 0.05, μ² = {mu_squared}. At δ = 1e-06 that is ε = 0.5." in printed
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -13,6 +13,7 @@ from types import FunctionType, MappingProxyType, MethodType, NoneType
 import numpy as np
 
 from diprime.privacy.charges import Receipt
+from diprime.privacy.randomness import RandomSource
 
 # Objects of these modules live as long as a fit: engines hold rows, the others hold random bits or can release more.
 OF_A_FIT = ("diprime.engines", "diprime.training", "diprime.privacy.mechanisms", "diprime.privacy.randomness")
@@ -27,6 +28,19 @@ class Secrets:
     n_rows: set[int]
     keys: list[bytes]
     true_counts: np.ndarray  # of the leaves of a single tree that saw all rows
+
+
+def keys_of_streams(monkeypatch):
+    """Return a list that the keys of all streams come into, and those that they were derived from."""
+    keys, make = [], RandomSource._make
+
+    def watched(numbers, of_streams):
+        streams = make(numbers, of_streams)
+        keys.extend(stream[4:12].tobytes() for stream in streams)
+        return streams
+
+    monkeypatch.setattr(RandomSource, "_make", staticmethod(watched))
+    return keys
 
 
 def attributes(value):

@@ -30,24 +30,11 @@ from diprime.privacy.randomness import RandomSource
 from diprime.training import defaults
 from diprime.training.splitting.levels import Level
 from tests.candidate_splits import engine_of
-from tests.guarantees.leaks import Secrets, leaks, things
+from tests.guarantees.leaks import Secrets, keys_of_streams, leaks, things
 from tests.paid import receipt
 from tests.small_data import DOMAINS, METHODS, TASKS, boost, fit, make
 
 N = 7919  # a prime that no public number of these fits comes near
-
-
-def keys_of_streams(monkeypatch):
-    """Return a list that the keys of all streams come into, and those that they were derived from."""
-    keys, make = [], RandomSource._make
-
-    def watched(numbers, of_streams):
-        streams = make(numbers, of_streams)
-        keys.extend(stream[4:12].tobytes() for stream in streams)
-        return streams
-
-    monkeypatch.setattr(RandomSource, "_make", staticmethod(watched))
-    return keys
 
 
 def fit_and_know(task, monkeypatch, learn=fit, **parameters):

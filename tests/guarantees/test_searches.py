@@ -14,7 +14,7 @@ import pytest
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, DiPriMeRegressor, PrivateSearch
 from diprime.engines.assignment import IndependentAssignment
 from diprime.search import choosing, parts
-from tests.guarantees.leaks import Secrets, leaks
+from tests.guarantees.leaks import Secrets, keys_of_streams, leaks
 from tests.guarantees.test_fitted_objects import alive, types_since
 from tests.guarantees.test_transcripts import TARGETS, Transcript, charge_of, domain_of, draw_records, loss_of_release
 from tests.small_data import DOMAINS, TASKS, make
@@ -115,7 +115,8 @@ def test_an_error_without_noise_is_found(monkeypatch):
 
 @pytest.mark.parametrize(("rule", "refit"), RULES)
 @pytest.mark.parametrize("task", TASKS)
-def test_nothing_private_stays_on_a_search(task, rule, refit):
+def test_nothing_private_stays_on_a_search(task, rule, refit, monkeypatch):
+    keys = keys_of_streams(monkeypatch)
     n = 7919
     X, y = make(task, n)
     kind = DiPriMeRegressor if task == "regression" else DiPriMeClassifier
@@ -123,7 +124,8 @@ def test_nothing_private_stays_on_a_search(task, rule, refit):
         kind(domain=DOMAINS[task], n_jobs=1), GRID, epsilon=1, rule=rule, refit=refit, max_fits=3
     ).fit(X, y)
     numbers = {"n": n, "least": np.nanmin(X[:, 1]), "most": np.nanmax(X[:, 1])}
-    assert leaks(search, Secrets(numbers, {n}, b"no key is like this", np.array([]))) == []
+    assert leaks(search, Secrets(numbers, {n}, keys, np.array([]))) == []
+    assert keys
 
 
 def test_two_searches_differ_in_the_numbers_of_the_model_alone():

@@ -12,7 +12,7 @@ from diprime import Categorical, Charge, Date, DiPriMeClassifier, Domain, Intege
 from diprime.model.shapes import largest_effects, shape_of
 from diprime.model.tree_view import read_tree
 from diprime.output.plots import plot_budget, plot_importances, plot_privacy_utility, plot_shape, plot_tree
-from diprime.privacy.measures import GaussianDP, PureEpsilon
+from diprime.privacy.measures import GaussianDP, PureEpsilon, rounded_text
 from tests.made_additive import DOMAINS as BOOSTED_DOMAINS
 from tests.made_additive import as_model, made_forest, made_model
 from tests.small_data import TASKS, fit, make
@@ -79,7 +79,7 @@ def test_gaussian_charges_are_drawn_as_shares_of_the_sum_of_their_measure(models
     widths = [bar.get_width() for bar in ax.patches]
     assert [w for w in widths if w] == pytest.approx([1, 0.25, 0.75])
     assert ax.get_xlabel() == "share of the sum"
-    assert ax.get_title() == f"Privacy budget: ε = {float(ledger.total):.6g}, δ = 1e-06"
+    assert ax.get_title() == f"Privacy budget: ε = {rounded_text(ledger.total)}, δ = 1e-06"
 
 
 @pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")

@@ -16,7 +16,7 @@ from diprime.model.tree_view import read_tree
 from diprime.output.report import sections
 from diprime.output.report.page import _asset
 from diprime.privacy.gaussian_dp import epsilon_upper_bound, gaussian_budget
-from diprime.privacy.measures import GaussianDP, PureEpsilon
+from diprime.privacy.measures import GaussianDP, PureEpsilon, rounded_text
 from diprime.report import render
 from tests.browser import Browser
 from tests.small_data import DOMAINS, TASKS, fit, make
@@ -76,7 +76,7 @@ def test_the_page_shows_the_whole_ledger(models, task):
         assert charge.bound in page.text
     assert "Private: ε = 1, δ = 0" in page.text
     assert "2.72 times" in page.text
-    assert "73.1 % sure" in page.text
+    assert "73.2 % sure" in page.text
     widths = [float(a["width"][:-1]) for tag, a in page.tags if tag == "rect"][: len(models[task].privacy_.charges)]
     assert sum(widths) == pytest.approx(100, abs=0.01)
 
@@ -147,14 +147,15 @@ def test_gaussian_charges_are_shown_in_their_measure_and_delta_in_plain_words(pu
     assert "Private: ε = 1, δ = 1e-06" in text
     assert "2.72 times (e^ε, ε = 1) as large, plus δ = 1e-06" in text
     assert "far below one over the number of people" in text
-    assert "probability of at most 73.1 %" in text
+    assert "probability of at most 73.2 %" in text
     budget = ledger.loss.mu_squared
-    assert text.count(f"cells: μ² = {float(budget * Fraction(3, 4)):.6g}, 75.0 %") == 2  # in the bar and in its legend
+    in_bar_and_legend = f"cells: μ² = {rounded_text(budget * Fraction(3, 4))}, 75.0 %"
+    assert text.count(in_bar_and_legend) == 2
     assert text.count("counts: ε = 0.25, 100.0 %") == (2 if pure else 0)
     assert "Together: ε = 1 at δ = 1e-06" in text
     replaced = 2 * pure + epsilon_upper_bound(4 * budget, ledger.delta)
-    assert f"one record is replaced by another {float(replaced):.6g} " in text
-    assert f"total μ² {float(budget):.6g} {budget}" in text
+    assert f"one record is replaced by another {rounded_text(replaced)} " in text
+    assert f"total μ² {rounded_text(budget)} {budget}" in text
     assert "ε = 1 and δ = 1e-06 for adding or removing one record" in text
 
 

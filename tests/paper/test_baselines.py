@@ -32,7 +32,7 @@ from diprime.privacy.mechanisms.weights import weight_table
 from diprime.privacy.randomness import RandomSource
 from diprime.training.splitting.cost import MAX_UNITS, MIN_UNITS
 from tests.docstrings import read_defaults, read_sections
-from tests.guarantees.leaks import Secrets, leaks
+from tests.guarantees.leaks import Secrets, keys_of_streams, leaks
 from tests.small_data import DOMAINS, make
 from tests.spies import Draws, Releases
 
@@ -170,13 +170,15 @@ def test_the_published_classifier_keeps_its_promise():
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_nothing_private_stays_on_a_fitted_model(estimator):
+def test_nothing_private_stays_on_a_fitted_model(estimator, monkeypatch):
+    keys = keys_of_streams(monkeypatch)
     n = 7919
     task = task_of(estimator)
     X, y = make(task, n)
     model = estimator(domain=DOMAINS[task], n_estimators=2).fit(X, y)
     numbers = {"n": n, "least": np.nanmin(X[:, 0]), "most": np.nanmax(X[:, 0]), "size": np.nanmax(X[:, 1])}
-    assert leaks(model, Secrets(numbers, {n}, b"no key of this kind", np.zeros(0))) == []
+    assert leaks(model, Secrets(numbers, {n}, keys, np.zeros(0))) == []
+    assert keys
 
 
 # -- what the proofs rely on -------------------------------------------------------------------------------------------

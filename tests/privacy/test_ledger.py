@@ -18,7 +18,14 @@ from diprime.privacy import ledger as ledger_module
 from diprime.privacy.charges import Charge, Receipt, UnpaidReleaseError
 from diprime.privacy.gaussian_dp import delta_upper_bound, epsilon_upper_bound, gaussian_budget
 from diprime.privacy.ledger import Ledger
-from diprime.privacy.measures import ApproximateDP, GaussianDP, PrivacyLoss, PureEpsilon, exact_epsilon
+from diprime.privacy.measures import (
+    ApproximateDP,
+    GaussianDP,
+    PrivacyLoss,
+    PureEpsilon,
+    exact_epsilon,
+    rounded_text,
+)
 from tests import paid
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=100)
@@ -423,8 +430,8 @@ def test_a_ledger_of_gaussian_charges_reads_as_a_table():
     assert rows["leaf sums"][-4:] == ["epsilon", "0.02", "1", "0.02"]
     assert rows["cells"][-4:] == ["mu^2", "0.0539672", "1", "0.0539672"]
     assert "Sum of the charges: epsilon = 0.02, mu^2 = 0.0539672. At delta = 1e-06 that is:" in text
-    replaced = float(Fraction(1, 25) + epsilon_upper_bound(4 * ledger.loss.mu_squared, MILLIONTH))
-    assert f"One record added or removed: epsilon = 1; one record replaced: epsilon = {replaced:.6g}." in text
+    replaced = rounded_text(Fraction(1, 25) + epsilon_upper_bound(4 * ledger.loss.mu_squared, MILLIONTH))
+    assert f"One record added or removed: epsilon = 1; one record replaced: epsilon = {replaced}." in text
     assert "far below one over the number of persons" in text
     assert "NOT PRIVATE" not in text
     assert "number of persons" not in str(Ledger(Fraction(1), charges=[charge(Fraction(1))]))
@@ -848,7 +855,7 @@ def test_deltas_are_kept_in_files_shown_and_merged():
     ledger = Ledger(Fraction(1), delta=Fraction(1, 10**6))
     ledger.pay(levels(Fraction(1, 2), Fraction(1, 10**7), times=2))
     assert Ledger.from_json(ledger.to_json()) == ledger
-    assert "replaced: epsilon = 2, delta = 7.43656e-07" in str(ledger)  # (1 + e) * 2e-7
+    assert "replaced: epsilon = 2, delta = 7.43657e-07" in str(ledger)  # (1 + e) * 2e-7
     merged = Ledger.merge([ledger, ledger])
     assert merged.loss == ledger.loss
     assert Ledger.from_json(merged.to_json()) == merged

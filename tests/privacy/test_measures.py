@@ -19,6 +19,7 @@ from diprime.privacy.measures import (
     exact_epsilon,
     exact_text,
     exp_upper_bound,
+    rounded_text,
     share_of,
 )
 from tests.exact_exp import exp_bounds
@@ -262,3 +263,17 @@ def test_the_delta_of_a_group_is_bounded_from_above(epsilon):
 def test_impossible_deltas_are_refused(delta):
     with pytest.raises((ValueError, TypeError), match="delta must be a number from 0 to below 1"):
         ApproximateDP(1, delta)
+
+
+# Texts ---------------------------------------------------------------------------------------------------------------
+
+
+@given(positive, st.integers(1, 8))
+def test_costs_are_never_shown_smaller_than_they_are(cost, digits):
+    shown = Fraction(rounded_text(cost, digits))
+    assert cost <= shown <= cost * (1 + Fraction(1, 10 ** (digits - 1)))
+
+
+@pytest.mark.parametrize("text", ["0.1", "1", "2.5", "1e-06", "0.333333", "123456", "1e+09"])
+def test_a_decimal_of_few_digits_is_shown_as_it_is(text):
+    assert rounded_text(Fraction(text)) == text

@@ -15,6 +15,7 @@ from diprime.model.trees import Floats
 from diprime.output.axes import new_axes
 from diprime.output.shape_drawing import draw_interaction, draw_main_effect
 from diprime.privacy.ledger import Ledger
+from diprime.privacy.measures import rounded_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,9 +57,9 @@ def plot_budget(model: Any, ax: Axes | None = None) -> Axes:
     ledger: Ledger = model.privacy_
     bars = _bars(_fits(ledger))
     ax = new_axes(ax, height=1.6 + 0.6 * len(bars))
-    title = f"Privacy budget: ε = {float(ledger.total):.6g}"
+    title = f"Privacy budget: ε = {rounded_text(ledger.total)}"
     if ledger.total_delta:
-        title += f", δ = {float(ledger.total_delta):.6g}"
+        title += f", δ = {rounded_text(ledger.total_delta)}"
     if ledger.is_private:
         ax.set_title(title)
     else:

@@ -262,9 +262,15 @@ def share_of(epsilon: Epsilon, share: Fraction) -> Epsilon:
     return math.inf if share else Fraction(0)
 
 
-def rounded_text(epsilon: Epsilon) -> str:
-    """Return epsilon with six digits, for display."""
-    return f"{float(epsilon):.6g}" if isinstance(epsilon, Fraction) else "inf"
+def rounded_text(epsilon: Epsilon, digits: int = 6) -> str:
+    """Return epsilon, or another cost, for display: rounded up, for a smaller one would promise too much.
+
+    Examples
+    --------
+    >>> rounded_text(Fraction(1, 3)), rounded_text(Fraction(1, 10))
+    ('0.333334', '0.1')
+    """
+    return f"{float(_rounded(epsilon, digits, ROUND_CEILING)):.{digits}g}" if isinstance(epsilon, Fraction) else "inf"
 
 
 def rounded_down_text(epsilon: Epsilon) -> str:
@@ -277,8 +283,12 @@ def rounded_down_text(epsilon: Epsilon) -> str:
     """
     if not isinstance(epsilon, Fraction):
         return "inf"
-    context = Context(prec=_DIGITS_LEFT, rounding=ROUND_FLOOR)
-    return f"{context.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator)).normalize():f}"
+    return f"{_rounded(epsilon, _DIGITS_LEFT, ROUND_FLOOR).normalize():f}"
+
+
+def _rounded(number: Fraction, digits: int, rounding: str) -> Decimal:
+    """Return a fraction with so many digits; one that has no more of them is exact."""
+    return Context(prec=digits, rounding=rounding).divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
 def exact_text(epsilon: Epsilon) -> str:

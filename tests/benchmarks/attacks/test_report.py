@@ -28,25 +28,17 @@ def test_errors_are_averaged_over_repeats():
 
 def test_every_section_has_its_table():
     evidence = {"epsilon": 1.0, "advantage": 0.5, "low": 0.4, "high": 0.6}
+    member = {"learner": "tree", "fits": 50, "bound": 0.9, "power": 0.05, "power_bound": 0.2}
     text = report(
         {
             "reconstruction": RECONSTRUCTION,
-            "membership": [
-                {
-                    "learner": "tree",
-                    "record": "typical",
-                    "fits": 30,
-                    "bound": 0.9,
-                    "power": 0.1,
-                    "power_bound": 0.2,
-                    **evidence,
-                }
-            ],
+            "membership": [{**member, "record": record, **evidence} for record in ("typical", "worst case")],
             "libraries": [{"attack": "seeds", "forest": "f", "trials": 9, "epsilon_at_least": 2.345, **evidence}],
         }
     )
     assert f"| {DEFAULTS} | 1 | {INFORMED} | 0.200, 50% |" in text
-    assert "| tree | 1 | typical | 30 | 0.500 (0.400 to 0.600) | 0.900 | 0.100 | 0.200 |" in text
+    assert "| tree | 1 | typical | 50 | 0.500 (0.400 to 0.600) | 0.900 | 0.050 | 0.200 |" in text
+    assert "| tree | 1 | worst case | 50 | 0.500 (0.400 to 0.600) | 0.900 | 0.050 ± 0.087 | 0.200 |" in text
     assert "| seeds | f | 9 | 0.500 (0.400 to 0.600) | 2.35 |" in text
 
 

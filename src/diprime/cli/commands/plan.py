@@ -60,7 +60,7 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
     learnt from the made-up data: numbers from 1 to 1000, text of ten levels, two classes. A fit pays for it likewise.
     """
     domain = read_domain(domain_path)
-    exact_epsilon(epsilon)
+    asked = rounded_text(exact_epsilon(epsilon))
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
     if max_records > 1:
         options["max_records_per_group"] = max_records
@@ -72,7 +72,7 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
         scores = {name: value for name, value in vars(planned).items() if name not in ("shape", "ledger")}
         print_json({**vars(planned.shape), **scores, "lost_to_noise": lost, "ledger": ledger.to_dict()})
         return
-    budget = f"ε = {epsilon:g}, δ = {float(ledger.delta):g}" if boost else f"ε = {epsilon:g}"
+    budget = f"ε = {asked}, δ = {rounded_text(ledger.delta)}" if boost else f"ε = {asked}"
     print(f"A fit of about {rows:,} rows with {budget}\n\n{planned.shape}\n")
     if max_records > 1:
         n_persons = -(-rows // max_records)
@@ -91,7 +91,7 @@ def _print_budget(ledger: Ledger) -> None:
     table = Table("release", "mechanism", *(units.values() if one_unit else ["cost"]), "share", title=_TITLE)
     for charge in ledger.charges:
         share = f"{ledger.share(charge):.1%}" if ledger.is_private else "–"
-        cost = f"{float(charge.total):.4g}"
+        cost = rounded_text(charge.total, 4)
         shown = cost if one_unit else f"{units[charge.measure.symbol]} = {cost}"
         table.add_row(charge.what, charge.mechanism, shown, share)
     stdout().print(table)

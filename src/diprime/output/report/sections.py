@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -20,7 +20,7 @@ from diprime.model.forest import Forest
 from diprime.model.tree_view import Tree, read_tree
 from diprime.output.report.html import Child, Element, json_script, section, table, tag
 from diprime.privacy.ledger import Ledger
-from diprime.privacy.measures import ApproximateDP, Epsilon, GaussianDP, Measure, PureEpsilon
+from diprime.privacy.measures import ApproximateDP, Epsilon, GaussianDP, Measure, PureEpsilon, rounded_text
 from diprime.privacy.mechanisms.stopping import RANDOM_STOPPING
 from diprime.search.plan import FITS
 
@@ -168,7 +168,7 @@ def _pure_promise(ledger: Ledger, epsilon: float, certainty: float) -> list[Elem
         "p",
         f"As a bet: someone who knows {_others_and_own(ledger)} among the data, cannot become more than ",
         tag("strong", f"{_distinct_percent(certainty)} sure"),
-        f" that it is, nor less than {_distinct_percent(1 - certainty)}.",
+        f" that it is, nor less than {_distinct_percent(1 - certainty, math.floor)}.",
     )
     return [factor, bet]
 
@@ -512,8 +512,9 @@ def _rounded(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _number(value: Epsilon, digits: int = 6) -> str:
-    return "∞" if value == math.inf else f"{float(value):.{digits}g}"
+def _number(cost: Epsilon) -> str:
+    """Return a cost, rounded up as in the ledger's own text."""
+    return rounded_text(cost).replace("inf", "∞")
 
 
 def _exact(value: Epsilon) -> str:
@@ -524,15 +525,18 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _distinct_percent(share: float) -> str:
-    """Return a share in percent with enough digits to distinguish it from 0 % and from 100 %."""
+def _distinct_percent(share: float, whole: Callable[[float], int] = math.ceil) -> str:
+    """Return a share in percent, rounded up or down, with enough digits to distinguish it from 0 % and from 100 %."""
     nines = -math.log10(min(share, 1 - share))
-    return f"{100 * share:.{max(1, math.ceil(nines) - 1)}f} %"
+    digits = max(1, math.ceil(nines) - 1)
+    return f"{whole(100 * share * 10**digits) / 10**digits:.{digits}f} %"
 
 
 def _times(epsilon: Epsilon) -> str:
-    """Return e^ε times, as a number where that is readable."""
+    """Return e^ε times, as a number where that is readable, rounded up."""
     if epsilon > MAX_READABLE_EPSILON:
         return f"e^{_number(epsilon)} times"
     factor = math.exp(epsilon)
-    return f"{factor:,.0f} times" if factor >= MIN_WHOLE_FACTOR else f"{factor:.3g} times"
+    return (
+        f"{math.ceil(factor):,} times" if factor >= MIN_WHOLE_FACTOR else f"{rounded_text(Fraction(factor), 3)} times"
+    )
