@@ -1,9 +1,9 @@
 """The list of mutants: small patches, each of which breaks what keeps data private.
 
 ``patches/<area>.toml`` has a table for each mutant of an area. ``file`` is a path below ``src/diprime``; ``old`` occurs
-in it exactly once and becomes ``new``; ``breaks`` says in one sentence what that breaks. ``tests`` names test modules
-to run first, where those that mirror the module are not the right ones, and ``harmless`` is the argument why a mutant
-that no test notices does no harm.
+in it exactly once and becomes ``new``; ``breaks`` says in one sentence what that breaks. ``tests`` names tests or test
+modules to run first, where those that mirror the module are not the right ones, and ``harmless`` is the argument why a
+mutant that no test notices does no harm.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Mutant:
     breaks : str
         What that breaks, in one sentence.
     tests : tuple of str
-        Test modules to run first.
+        Tests, or test modules, to run first.
     harmless : str
         Why it does no harm, if no test notices.
     """

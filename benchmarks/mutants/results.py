@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import threading
@@ -24,8 +25,9 @@ def digest_of(*texts: str) -> str:
 class Results:
     """The outcomes of mutants, and the tests that are known to pass without any.
 
-    That a test catches a mutant depends on the mutant, the file that it patches and the module of the test; that none
-    does depends on all modules that were run. When one of them changes, the outcome is made again.
+    That a test catches a mutant depends on the mutant, the definition that it patches, and the test with what its
+    module has besides other tests; that none does depends on all modules that were run. When one of them changes, the
+    outcome is made again. What changes elsewhere is not noticed: before a release, all outcomes are made anew.
 
     Parameters
     ----------
@@ -58,7 +60,7 @@ class Results:
     def add_passing(self, tests: Iterable[str], root: Path) -> None:
         """Keep that tests pass without any mutant in a copy."""
         for test in tests:
-            self._append({"passes_without": test, "tests": _digest_of_tests([_module(test)], root)})
+            self._append({"passes_without": test, "tests": _digest_of_tests([test], root)})
 
     def _append(self, entry: dict[str, Any]) -> None:
         with self._lock:
@@ -76,7 +78,7 @@ class Results:
 
     def passes_without(self, test: str) -> bool:
         """Whether a test is known to pass without any mutant."""
-        return self._passing.get(test) == _digest_of_tests([_module(test)], self._root)
+        return self._passing.get(test) == _digest_of_tests([test], self._root)
 
     def unproven(self, mutants: Sequence[Mutant]) -> list[str]:
         """Return the tests that caught a mutant and are not known to pass without it."""
@@ -96,14 +98,40 @@ class Results:
 
     def _digests(self, mutant: Mutant, outcome: Outcome, root: Path) -> dict[str, str]:
         run = [test for stage in self._chooser.stages(mutant) for test in stage]
-        depends_on = [_module(outcome.caught_by)] if outcome.caught_by else run
-        patch = digest_of(mutant.file, mutant.old, mutant.new, source_of(mutant, root))
+        depends_on = [outcome.caught_by] if outcome.caught_by else [*map(_module, run)]
+        patch = digest_of(mutant.file, mutant.old, mutant.new, patched_definition(source_of(mutant, root), mutant.old))
         return {"patch": patch, "tests": _digest_of_tests(depends_on, root)}
 
 
-def _digest_of_tests(modules: Iterable[str], root: Path) -> str:
-    paths = [root / module for module in modules]
-    return digest_of(*(path.read_text(encoding="utf-8") if path.exists() else "" for path in paths))
+def patched_definition(source: str, old: str) -> str:
+    """Return the innermost function, or else the statements of the module, that a patch changes."""
+    first = source.count("\n", 0, max(source.find(old), 0)) + 1
+    last = first + old.count("\n")
+    tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    around = [node for node in functions if node.lineno <= first and last <= (node.end_lineno or 0)]
+    touched = [node for node in tree.body if node.lineno <= last and first <= (node.end_lineno or 0)]
+    nodes = [max(around, key=lambda node: node.lineno)] if around else touched
+    return "\n".join(map(ast.dump, nodes))
+
+
+def _digest_of_tests(tests: Iterable[str], root: Path) -> str:
+    return digest_of(*(_relevant(root / _module(test), test) for test in tests))
+
+
+def _relevant(path: Path, test: str) -> str:
+    """Return what the outcome of a test, or of a whole module, depends on: its module without other tests."""
+    source = path.read_text(encoding="utf-8") if path.exists() else ""
+    if "::" not in test:
+        return source
+    name = test.split("::")[1].split("[")[0]
+    return "\n".join(map(ast.dump, filter(lambda node: _matters(node, name), ast.parse(source).body)))
+
+
+def _matters(node: ast.stmt, name: str) -> bool:
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+        return node.name == name
+    return not isinstance(node, (ast.Import, ast.ImportFrom))
 
 
 def _module(test: str) -> str:

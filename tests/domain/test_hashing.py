@@ -10,6 +10,7 @@ import pytest
 from diprime import Categorical, Domain, Numeric
 from diprime.domain import MISSING, OTHER
 from diprime.domain.hashing import bucket_of, plain_value
+from tests.guarantees.leaks import things
 
 DOMAIN = Domain({"a": Categorical(buckets=254)}, Numeric(0, 1))
 
@@ -65,6 +66,14 @@ def test_a_value_that_raises_is_no_reason_to_fail():
             raise RuntimeError("secret")
 
     assert codes([[Hostile()], [HostileNumber(2.5)], ["F"]]) == [OTHER, OTHER, 195]
+
+
+def test_no_value_stays_on_the_domain():
+    domain = Domain({"a": Categorical(buckets=254)}, Numeric(0, 1))
+    domain.encode([["a private value"]])
+    texts = [thing for _, thing in things(domain) if isinstance(thing, str)]
+    assert "bucket 0" in texts
+    assert "a private value" not in texts
 
 
 def test_buckets_are_written_to_files_and_have_names():

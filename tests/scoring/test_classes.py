@@ -66,6 +66,20 @@ def test_without_noise_the_scores_of_two_classes_are_exact():
         assert point.observed.value == pytest.approx(TARGETS[here].mean())
 
 
+@pytest.mark.parametrize("score", [score_two, score_many])
+def test_the_number_of_bins_follows_from_released_counts(monkeypatch, score):
+    asked = []
+
+    def number_of_bins(n_records, epsilon):
+        asked.append(n_records)
+        return 8
+
+    monkeypatch.setattr("diprime.scoring.classes.number_of_bins", number_of_bins)
+    for seed in range(5):
+        score(LOG_ODDS if score is score_two else SHARES, TARGETS if score is score_two else CLASSES, 0.01, seed)
+    assert len(set(asked)) == 5, "the same records, and other noise each time"
+
+
 def test_without_noise_the_scores_of_many_classes_are_exact():
     found = score_many(SHARES, CLASSES)
     said = SHARES.argmax(axis=1)

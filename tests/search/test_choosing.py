@@ -14,6 +14,7 @@ from diprime.privacy.mechanisms.selection import exponential_pmf
 from diprime.privacy.mechanisms.stopping import best_of_random_number_pmf
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.search import choosing
+from diprime.search import parts as search_parts
 from tests.goodness import fits
 from tests.small_data import DOMAINS, TASKS, make
 from tests.spies import Noise, Pick, Releases
@@ -162,3 +163,23 @@ def test_a_fit_that_does_not_cost_what_was_paid_for_it_stops_the_search(monkeypa
     monkeypatch.setattr(choosing, "learn", learn_beside)
     with pytest.raises(AssertionError, match="was paid for it"):
         search_of(3, "all").fit(*make("classification", 50))
+
+
+@pytest.mark.parametrize("rule", ["all", "stopping"])
+def test_errors_are_those_of_the_records_that_choose(monkeypatch, rule):
+    parts, asked = [], []
+
+    def divide(*arguments):
+        parts.extend(search_parts.divide(*arguments))
+        return tuple(parts)
+
+    def error(model, part, *_):
+        asked.append(part)
+        return 0
+
+    monkeypatch.setattr("diprime.search.search.divide", divide)
+    monkeypatch.setattr(choosing, "error", error)
+    search_of(3, rule).fit(*make("classification", 50))
+    _, choosers = parts
+    assert asked
+    assert all(part is choosers for part in asked)

@@ -49,7 +49,7 @@ def test_every_mutant_faces_tests_and_no_module_twice(mutant):
     assert chosen
     assert len(set(chosen)) == len(chosen)
     assert "tests/test_golden.py" not in chosen
-    assert all((ROOT / path).is_file() for path in chosen)
+    assert all((ROOT / path.split("::")[0]).is_file() for path in chosen)
 
 
 def test_imports_are_read_from_the_source(tmp_path):

@@ -105,6 +105,13 @@ def test_a_part_kept_for_pure_charges_can_be_spent_before_and_after():
     assert after(start, pure(3), boosted(Fraction(1, 100))) is None
 
 
+def test_pure_charges_before_the_first_gaussian_one_count_afterwards():
+    state = after(PrivacyFilter.start(Fraction(3), DELTA), pure(1), boosted(1))
+    assert {account.counted for account in state.accounts} == {state.spent}
+    spent = state.after(PrivacyLoss(mu_squared=state.largest_gaussian()))
+    assert spent.after(pure(Fraction(1, 100))) is None, "nothing is left of epsilon"
+
+
 def test_mixed_orders_of_a_study_fit():
     forest, model, score = pure(1), boosted(1), pure(Fraction(1, 10))
     for order in ([forest, model, score], [model, forest, score], [score, model, forest], [model, score, forest]):

@@ -176,3 +176,13 @@ def test_a_log_of_a_newer_version_is_refused(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(BudgetError, match="newer version"):
         Log.read(line, "it")
+
+
+@pytest.mark.parametrize(("first", "second"), [("record", "person"), ("person", "record")])
+def test_charges_of_records_and_of_persons_are_not_added_up(first, second):
+    one = PrivacyLoss(Fraction(1))
+    log = (
+        Log.new(Terms.new(9, 0, None)).after(one, "first", first).after(one, "second", None).after(one, "third", first)
+    )
+    with pytest.raises(BudgetError, match="fourth protects"):
+        log.after(one, "fourth", second)

@@ -124,6 +124,17 @@ def test_draws_follow_the_distribution(places):
         assert not fits(counts, [other[place] for place in places])
 
 
+def test_the_number_of_repetitions_does_not_depend_on_their_costs():
+    def n_repetitions(cost, seed):
+        costs = []
+        best_of_random_number(lambda _: (costs.append(cost), (cost, "a"))[1], paid(20), 20, RandomSource(seed))
+        return len(costs)
+
+    numbers = [[n_repetitions(cost, seed) for seed in range(20)] for cost in (-7, 0, 7)]
+    assert numbers[0] == numbers[1] == numbers[2]
+    assert len(set(numbers[0])) > 5
+
+
 def test_a_repetition_is_told_what_it_costs():
     told = []
 
