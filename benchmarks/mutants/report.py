@@ -50,7 +50,8 @@ def report(mutants: Sequence[Mutant], results: Results) -> str:
         o is not None and not o.caught_by and bool(m.harmless) for m, o in zip(mutants, outcomes, strict=True)
     )
     n_survivors = len(survivors(mutants, results))
-    survived = f"{n_survivors} survive." if n_survivors else "No other survives."
+    none = "No other that was run survives." if n_missing else "No other survives."
+    survived = f"{n_survivors} survive." if n_survivors else none
     if n_harmless:
         survived = f"{n_harmless} change nothing that matters, with the argument below. {survived}"
     areas = list(dict.fromkeys(mutant.area for mutant in mutants))

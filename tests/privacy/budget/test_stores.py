@@ -4,12 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from fractions import Fraction
 
 import pytest
 
 from diprime import Budget, BudgetError
 from diprime._util import locked_file
+from diprime.privacy.budget.log import Terms
+from diprime.privacy.budget.stores import MemoryStore
 from diprime.privacy.measures import PrivacyLoss
 
 ONE = PrivacyLoss(Fraction(1))
@@ -182,3 +185,18 @@ def test_a_file_is_read_no_further_than_its_largest_size(tmp_path):
     with locked_file.locked_file(str(path), append=False) as file:
         assert len(locked_file.read_all(file, 10)) == 11
         assert locked_file.read_all(file, 1000) == b"x" * 100
+
+
+def test_a_budget_in_memory_is_one_thread_s_at_a_time():
+    store, entered = MemoryStore(Terms.new(1, 0, None)), threading.Event()
+
+    def come_later():
+        with store.transaction():
+            entered.set()
+
+    thread = threading.Thread(target=come_later)
+    with store.transaction():
+        thread.start()
+        assert not entered.wait(0.2)
+    thread.join()
+    assert entered.is_set()
