@@ -7,6 +7,7 @@ import re
 from datetime import date
 from fractions import Fraction
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -290,6 +291,12 @@ def test_the_words_of_the_ledger_are_explained(models):
     assert "target window" not in Page(render(models["classification"])).text
     boosted = text_of(sections.ledger(SimpleNamespace(privacy_=gaussian_ledger(1, 0))))
     assert "μ² what releases with normal noise cost" in boosted
+
+
+@pytest.mark.parametrize("page", ["docs/privacy.md", "docs/audits.md"])
+def test_the_page_says_where_proofs_and_audits_are(models, page):
+    assert page in render(models["regression"])
+    assert (Path(__file__).parents[2] / page).is_file()
 
 
 def test_a_single_level_is_one_level():

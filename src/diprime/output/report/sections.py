@@ -127,6 +127,12 @@ def promise(model: Any) -> Element:
             ),
             tag("li", "Other releases about the same people add up with this one."),
         ),
+        tag("h3", "Why it should be believed"),
+        tag(
+            "p",
+            "The source of diprime has the proofs, in docs/privacy.md. Its docs/audits.md says what was tried against "
+            "them: audits, planted bugs, attacks and hostile files, what they found, and what was not tried.",
+        ),
     )
 
 
