@@ -124,9 +124,9 @@ class Watch:
     # -- stand-ins for what the library calls -------------------------------------------------------------------------
 
     def token_bytes(self, n: int) -> bytes:
-        """Return the key of a fit."""
+        """Return a copy of the key of a fit, which overwrites what it is given."""
         assert self._now is not None
-        return self._now.key[:n]
+        return bytes(bytearray(self._now.key[:n]))
 
     def happened(self, mechanism: str, true: Array, draw: Callable[[], Any], noise: Any = None) -> Any:
         """Draw a release, or take the earlier one, and keep it."""
