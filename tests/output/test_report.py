@@ -171,6 +171,14 @@ def test_gaussian_charges_are_shown_in_their_measure_and_delta_in_plain_words(pu
     assert "ε = 1 and δ = 1e-06 for adding or removing one record" in text
 
 
+@pytest.mark.parametrize(("epsilon", "factor"), [(1.3, "3.67 times (e^ε, ε = 1.3)"), (20, "e^20 times (e^ε, ε = 20)")])
+def test_the_promise_of_a_pure_epsilon_states_it(epsilon, factor):
+    X, y = make("regression", 200)
+    page = Page(render(fit("regression", X, y, epsilon=epsilon)))
+    assert factor in page.text
+    assert "∞" not in page.text
+
+
 def test_a_large_epsilon_beside_a_delta_is_written_readably():
     text = text_of(sections.promise(SimpleNamespace(privacy_=gaussian_ledger(30), domain_=DOMAINS["regression"])))
     assert "e^30 times" in text

@@ -19,6 +19,7 @@ from diprime.privacy.measures import (
     exact_epsilon,
     exact_text,
     exp_upper_bound,
+    rounded_down_text,
     rounded_text,
     share_of,
 )
@@ -277,3 +278,11 @@ def test_costs_are_never_shown_smaller_than_they_are(cost, digits):
 @pytest.mark.parametrize("text", ["0.1", "1", "2.5", "1e-06", "0.333333", "123456", "1e+09"])
 def test_a_decimal_of_few_digits_is_shown_as_it_is(text):
     assert rounded_text(Fraction(text)) == text
+
+
+def test_a_finite_float_is_shown_as_a_number():
+    assert rounded_text(1.3) == "1.3"
+    assert rounded_text(20.0) == "20"
+    assert rounded_text(math.inf) == "inf"
+    assert rounded_down_text(2.5) == "2.5"
+    assert rounded_down_text(math.inf) == "inf"

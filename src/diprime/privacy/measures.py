@@ -270,7 +270,7 @@ def rounded_text(epsilon: Epsilon, digits: int = 6) -> str:
     >>> rounded_text(Fraction(1, 3)), rounded_text(Fraction(1, 10))
     ('0.333334', '0.1')
     """
-    return f"{float(_rounded(epsilon, digits, ROUND_CEILING)):.{digits}g}" if isinstance(epsilon, Fraction) else "inf"
+    return "inf" if epsilon == math.inf else f"{float(_rounded(epsilon, digits, ROUND_CEILING)):.{digits}g}"
 
 
 def rounded_down_text(epsilon: Epsilon) -> str:
@@ -281,13 +281,12 @@ def rounded_down_text(epsilon: Epsilon) -> str:
     >>> rounded_down_text(Fraction(2, 3))
     '0.6666'
     """
-    if not isinstance(epsilon, Fraction):
-        return "inf"
-    return f"{_rounded(epsilon, _DIGITS_LEFT, ROUND_FLOOR).normalize():f}"
+    return "inf" if epsilon == math.inf else f"{_rounded(epsilon, _DIGITS_LEFT, ROUND_FLOOR).normalize():f}"
 
 
-def _rounded(number: Fraction, digits: int, rounding: str) -> Decimal:
-    """Return a fraction with so many digits; one that has no more of them is exact."""
+def _rounded(cost: Epsilon, digits: int, rounding: str) -> Decimal:
+    """Return a finite cost with so many digits; one that has no more of them is exact."""
+    number = Fraction(cost)
     return Context(prec=digits, rounding=rounding).divide(Decimal(number.numerator), Decimal(number.denominator))
 
 

@@ -92,8 +92,7 @@ def promise(model: Any) -> Element:
             "The promise",
             tag("p", "There is none: this model was fitted with ε = ∞, without any noise. Treat it as the data."),
         )
-    epsilon = float(ledger.total)
-    certainty = 1 / (1 + math.exp(-epsilon))  # the largest posterior probability, given a prior of one half
+    certainty = 1 / (1 + math.exp(-ledger.total))  # the largest posterior probability, given a prior of one half
     waived = None
     if not ledger.is_private:
         waived = tag("p", "This is what would hold if nothing had been waived. It does not hold.", class_="bad note")
@@ -104,7 +103,7 @@ def promise(model: Any) -> Element:
         "promise",
         "The promise",
         waived,
-        *(_approximate_promise(ledger) if ledger.total_delta else _pure_promise(ledger, epsilon, certainty)),
+        *(_approximate_promise(ledger) if ledger.total_delta else _pure_promise(ledger, certainty)),
         weak,
         table(
             ["what changes", "ε", "no result more likely by more than" + (", beside δ" if ledger.total_delta else "")],
@@ -161,8 +160,9 @@ def _changes(ledger: Ledger) -> list[tuple[str, Epsilon]]:
     ]
 
 
-def _pure_promise(ledger: Ledger, epsilon: float, certainty: float) -> list[Element | None]:
+def _pure_promise(ledger: Ledger, certainty: float) -> list[Element | None]:
     """Return what epsilon means without a delta."""
+    epsilon = ledger.total
     factor = tag(
         "p",
         f"Had {_whole_unit(ledger)} been left out of the data, or one more been in it, the same models could have "
