@@ -133,7 +133,7 @@ def csv_fields(path):
 
 
 def test_kept_columns_of_a_parquet_file_keep_their_types(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(data_files, "PARQUET_ROWS", 2)
+    monkeypatch.setattr(parquet_file, "MAX_ROWS", 2)
     people = synthetic_people(5, 1).with_columns(
         pl.col("age").cast(pl.Int8),
         pl.col("hours").cast(pl.Decimal(6, 2)),
