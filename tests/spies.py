@@ -288,22 +288,28 @@ class Draws:
 
     Attributes
     ----------
-    handed_out : list
-        The streams that sources gave away.
+    handed_out, made : list
+        The streams that sources gave away, and all that they made: some are for the keys of others.
     spans : dict
         For each stream that was drawn from, the words that each draw used, in the order of the draws.
     """
 
     def __init__(self, monkeypatch):
-        self.handed_out, self.spans = [], {}
-        streams = RandomSource.streams
+        self.handed_out, self.made, self.spans = [], [], {}
+        streams, make = RandomSource.streams, RandomSource._make
 
         def watched(source, n):
             given = streams(source, n)
             self.handed_out += map(_identity, given)
             return given
 
+        def watched_make(numbers, keys):
+            made = make(numbers, keys)
+            self.made += map(_identity, made)
+            return made
+
         monkeypatch.setattr(RandomSource, "streams", watched)
+        monkeypatch.setattr(RandomSource, "_make", staticmethod(watched_make))
         for name, at in _STREAMS_AT.items():
             self._watch(monkeypatch, name, at)
 
@@ -322,9 +328,9 @@ class Draws:
         monkeypatch.setattr(sampling, name, watched)
 
     def assert_each_bit_is_used_once(self):
-        """Check that streams are handed out once, and that every draw begins where the last of its stream ended."""
-        assert len(set(self.handed_out)) == len(self.handed_out)
-        assert self.spans.keys() <= set(self.handed_out)
+        """Check that streams are made once, and that every draw begins where the last of its stream ended."""
+        assert len(set(self.made)) == len(self.made)
+        assert self.spans.keys() <= set(self.made)
         assert self.spans
         for spans in self.spans.values():
             firsts, lasts = zip(*spans, strict=True)
