@@ -61,7 +61,8 @@ def test_the_documentation_has_the_parameters_and_defaults_of_the_table(estimato
 def test_model_files_and_reports_hold_the_recorded_parameters(estimator):
     model, names = fit_small(estimator), list(recorded(TABLES[estimator]))
     assert list(model._to_content().parameters) == names
-    facts = re.findall(r"<dt>(.+?)</dt><dd>(.+?)</dd>", render(model))
+    card = render(model).split('id="card"')[1]
+    facts = re.findall(r"<dt>(.+?)</dt><dd>(.+?)</dd>", card)
     assert [name for name, _ in facts] == ["predicts", "trees", "records", "features", "domain", *names]
     assert dict(facts).items() >= {name: str(getattr(model, name)) for name in names}.items()
 
