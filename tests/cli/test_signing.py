@@ -11,6 +11,7 @@ import diprime
 from diprime.cli.commands import signing
 from diprime.cli.commands.signing import PASSWORD_VARIABLE
 from diprime.cli.signature_options import MEANING
+from diprime.model import signatures
 from tests.cli.running import ok, refused, run
 
 pytest.importorskip("cryptography", reason="cryptography is not installed.")
@@ -115,12 +116,32 @@ def test_the_file_is_read_after_the_password(signed, folder, monkeypatch):
     ok("verify", signed / "m.diprime", "-p", signed / "locked.pub")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
 def test_a_signature_that_leads_to_the_key_is_not_written(signed):
     key = (signed / "a.key").read_bytes()
     (signed / "m.diprime.sig").unlink()
     (signed / "m.diprime.sig").symlink_to(signed / "a.key")
     assert "is the private key; write the signature to another file" in refused(*sign(signed, "a.key"))
     assert (signed / "a.key").read_bytes() == key
+
+
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_what_is_checked_is_what_is_shown(command, signed, folder, monkeypatch):
+    """The model is replaced as soon as its signature is read."""
+    digest = json.loads((signed / "m.diprime.sig").read_text())["sha256"]
+    exact = signatures.parse_json
+    monkeypatch.setattr(signatures, "parse_json", lambda text: forge(signed, folder) or exact(text))
+    words = (signed / "m.diprime", "--public-key", signed / "a.key.pub")
+    if command == "show":
+        shown = ok("show", *words)
+        assert shown.startswith("Signed with the key ")
+    else:
+        ok("report", *words, "-o", signed / "page.html")
+        shown = (signed / "page.html").read_text()
+        assert "The file is signed" in shown
+        assert digest in shown
+    assert "DiPriMeClassifier" in shown
+    assert "Boosting" in type(diprime.load(signed / "m.diprime")).__name__, "it was replaced"
 
 
 @pytest.mark.parametrize("with_key", [True, False])
