@@ -10,11 +10,11 @@ import numpy as np
 
 import diprime
 from diprime import Categorical, DiPriMeClassifier, Domain, Numeric
-from diprime.signing import SignatureError, new_key, sign_model, verify_model
+from diprime.signing import SignatureError, new_key, sign_model
 
 
 def main() -> None:
-    """Fit, sign, verify; then forge a ledger, and verify again."""
+    """Fit, sign, load; then forge a ledger, and try to load it."""
     rng = np.random.default_rng(0)
     age = rng.uniform(18, 90, 5000)
     insured = np.where(rng.random(5000) < age / 100, "yes", "no")
@@ -27,15 +27,15 @@ def main() -> None:
         public_key = new_key(Path(folder) / "officer.key")
         sign_model(file, Path(folder) / "officer.key")
 
-        # A user.
-        signature = verify_model(file, public_key)
-        print(f"Signed at {signature.time}: {str(diprime.load(file).privacy_).splitlines()[0]}")
+        # A user, who loads the file only if it was signed.
+        model = diprime.load(file, public_key=public_key)
+        print(f"Signed: {str(model.privacy_).splitlines()[0]}")
 
         # Somebody else, with a sound file whose ledger looks better.
         DiPriMeClassifier(epsilon=0.1, domain=domain).fit(age[:100, None], insured[:100]).save(file)
         print(f"Now it says: {str(diprime.load(file).privacy_).splitlines()[0]}")
         try:
-            verify_model(file, public_key)
+            diprime.load(file, public_key=public_key)
         except SignatureError as error:
             print(str(error).replace(folder, "…"))
 

@@ -27,10 +27,10 @@ FACADES = {
     ),
     "diprime.export": (["diprime.output.onnx"], {"onnx_inputs", "to_onnx"}),
     "diprime.signing": (
-        ["diprime.model.signatures"],
+        ["diprime.estimators.signing", "diprime.model.signatures"],
         {
-            "KeyIsEncryptedError", "Signature", "SignatureCheck", "SignatureError", "check_signature", "new_key",
-            "sign_model", "verify_model",
+            "InspectedModel", "KeyIsEncryptedError", "Signature", "SignatureCheck", "SignatureError", "check_signature",
+            "inspect_model", "new_key", "sign_model", "verify_model",
         },
     ),
     "diprime.baselines": (

@@ -130,11 +130,20 @@ def test_an_output_beside_the_inputs_is_written(folder, tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
 @pytest.mark.parametrize(
-    "command", ["domain draft {data} -t income", "domain learn {data} -d {domain} -e 1", "show {model}"]
+    ("command", "name"),
+    [
+        ("domain draft {data} -t income", "data"),
+        ("domain learn {data} -d {domain} -e 1", "data"),
+        ("show {model}", "model"),
+        ("show {model}", "signature"),
+        ("verify {model} --public-key {key}", "signature"),
+    ],
 )
-def test_standard_output_that_is_an_input_is_refused(files, command):
+def test_standard_output_that_is_an_input_is_refused(files, command, name):
     words = command.format(**files).split()
-    target = files["model" if words[0] == "show" else "data"]
+    files["signature"] = Path(f"{files['model']}.sig")
+    files["signature"].write_text("this is the signature")
+    target = files[name]
     before = target.read_bytes()
     command = [sys.executable, "-m", "diprime", *words]
     with target.open("ab") as stream:

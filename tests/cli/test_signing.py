@@ -1,14 +1,17 @@
 """Signatures on the command line: keygen, sign, verify, and what show and report say."""
 
+import hashlib
 import json
 import os
 from types import SimpleNamespace
 
 import pytest
 
+import diprime
 from diprime.cli.commands import signing
 from diprime.cli.commands.signing import PASSWORD_VARIABLE
 from diprime.cli.signature_options import MEANING
+from diprime.model import signatures
 from tests.cli.running import ok, refused, run
 
 pytest.importorskip("cryptography", reason="cryptography is not installed.")
@@ -76,18 +79,78 @@ def test_mistakes_are_one_sentence(signed):
     assert "a.key.pub exists, and keys are never replaced" in refused("keygen", signed / "a.key")
     assert "no folder" in refused("keygen", signed / "nowhere" / "a.key")
     assert "is not a public Ed25519 key" in refused("verify", signed / "m.diprime", "-p", signed / "a.key")
-    assert "is not a private key" in refused_to_sign(signed, "a.key.pub")
-    assert "No such file" in refused_to_sign(signed, "nowhere")
+    assert "is not a private key" in refused(*sign(signed, "a.key.pub"))
+    assert "No such file" in refused(*sign(signed, "nowhere"))
     assert "is not a diprime model" in refused("sign", signed / "a.key", "--key", signed / "a.key")
     assert "name of a file" in refused("keygen", "-", code=2)
     assert "name of a file" in refused(*verify(signed), "--signature", "-", code=2)
 
 
-def refused_to_sign(folder, key):
-    """Return the error of a command that has printed the ledger before."""
-    result = run("sign", folder / "m.diprime", "--key", folder / key)
-    assert result.exit_code == 1
-    return result.stderr.splitlines()[-1]
+def sign(folder, key):
+    return "sign", folder / "m.diprime", "--key", folder / key
+
+
+def test_what_is_printed_is_what_is_signed(signed, folder, monkeypatch):
+    before = (signed / "m.diprime").read_bytes()
+    exact = signing.print_note
+
+    def swap(text):
+        forge(signed, folder)
+        exact(text)
+
+    monkeypatch.setattr(signing, "print_note", swap)
+    made = json.loads(ok(*sign(signed, "a.key"), "--json"))
+    assert made["sha256"] == hashlib.sha256(before).hexdigest()
+    assert "is not the file that was signed" in refused(*verify(signed))
+
+
+def test_the_file_is_read_after_the_password(signed, folder, monkeypatch):
+    monkeypatch.setenv(PASSWORD_VARIABLE, "open sesame")
+    ok("keygen", signed / "locked", "--password")
+    (signed / "m.diprime").unlink()
+    monkeypatch.setattr(signing, "_ask_password", lambda confirm: forge(signed, folder) or "open sesame")
+    result = run(*sign(signed, "locked"))
+    assert result.exit_code == 0
+    ledger = str(diprime.load(signed / "m.diprime").privacy_).splitlines()[0]
+    assert result.stderr.splitlines()[0] == ledger
+    ok("verify", signed / "m.diprime", "-p", signed / "locked.pub")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
+def test_a_signature_that_leads_to_the_key_is_not_written(signed):
+    key = (signed / "a.key").read_bytes()
+    (signed / "m.diprime.sig").unlink()
+    (signed / "m.diprime.sig").symlink_to(signed / "a.key")
+    assert "is the private key; write the signature to another file" in refused(*sign(signed, "a.key"))
+    assert (signed / "a.key").read_bytes() == key
+
+
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_what_is_checked_is_what_is_shown(command, signed, folder, monkeypatch):
+    """The model is replaced as soon as its signature is read."""
+    digest = json.loads((signed / "m.diprime.sig").read_text())["sha256"]
+    exact = signatures.parse_json
+    monkeypatch.setattr(signatures, "parse_json", lambda text: forge(signed, folder) or exact(text))
+    words = (signed / "m.diprime", "--public-key", signed / "a.key.pub")
+    if command == "show":
+        shown = ok("show", *words)
+        assert shown.startswith("Signed with the key ")
+    else:
+        ok("report", *words, "-o", signed / "page.html")
+        shown = (signed / "page.html").read_text()
+        assert "The file is signed" in shown
+        assert digest in shown
+    assert "DiPriMeClassifier" in shown
+    assert "Boosting" in type(diprime.load(signed / "m.diprime")).__name__, "it was replaced"
+
+
+@pytest.mark.parametrize("with_key", [True, False])
+def test_a_report_does_not_replace_the_signature_of_its_model(signed, with_key):
+    before = (signed / "m.diprime.sig").read_bytes()
+    key = ("--public-key", signed / "a.key.pub") if with_key else ()
+    said = refused("report", signed / "m.diprime", *key, "-o", signed / "m.diprime.sig")
+    assert "m.diprime.sig is a file that this command reads; write to another file." in said
+    assert (signed / "m.diprime.sig").read_bytes() == before
 
 
 def test_a_password_comes_from_the_environment_where_there_is_no_terminal(signed, monkeypatch):
@@ -98,9 +161,9 @@ def test_a_password_comes_from_the_environment_where_there_is_no_terminal(signed
     ok("verify", signed / "m.diprime", "-p", signed / "locked.pub")
     ok("sign", signed / "m.diprime", "--key", signed / "a.key")  # which has none
     monkeypatch.setenv(PASSWORD_VARIABLE, "open barley")
-    assert "password is wrong" in refused_to_sign(signed, "locked")
+    assert "password is wrong" in refused(*sign(signed, "locked"))
     monkeypatch.delenv(PASSWORD_VARIABLE)
-    assert f"set {PASSWORD_VARIABLE}" in refused_to_sign(signed, "locked")
+    assert f"set {PASSWORD_VARIABLE}" in refused(*sign(signed, "locked"))
 
 
 @pytest.mark.parametrize("confirm", [True, False])
@@ -140,7 +203,10 @@ def test_the_report_says_whether_a_model_is_signed(signed, folder):
     forge(signed, folder)
     text, notes = page(*with_key)
     assert "The signature is wrong" in text
-    assert "diprime: warning: " in notes
+    assert '<header class="bad">' in text
+    assert "Private: ε" not in text
+    assert str(signed) not in text
+    assert "diprime: warning: m.diprime is not the file" in notes
     (signed / "m.diprime.sig").unlink()
     assert "The signature is wrong" in page(*with_key)[0]
     assert "signature" not in page()[0].replace("signature {", "")

@@ -34,10 +34,24 @@ def test_a_valid_signature_is_said_to_prove_no_ledger(model):
 
 
 def test_a_wrong_signature_is_loud(model):
-    text = section(render(model, signature=SignatureCheck("wrong", "m was changed.")))
+    page = render(model, signature=SignatureCheck("wrong", "m was changed."))
+    text = section(page)
     assert "The signature is wrong" in text
     assert '<p class="bad note">m was changed.</p>' in text
     assert "Nothing on this page can be relied on." in text
+    head = page.split("<header")[1].split("</header>")[0]
+    assert head.startswith(' class="bad">')
+    assert "<h1>Do not trust this file: its signature is wrong or missing</h1>" in head
+    assert "<p>m was changed.</p>" in head
+    assert "Private" not in head.replace("Privacy report", "")
+    assert "noise that was paid for" not in head
+
+
+@pytest.mark.parametrize("state", ["valid", "not checked"])
+def test_other_signatures_leave_the_head_as_it_is(model, state):
+    head = render(model).split("</header>")[0]
+    assert '<header class="good">' in head
+    assert render(model, signature=SignatureCheck(state, "a text")).startswith(head)
 
 
 def test_one_that_was_not_checked_is_said_to_be_so(model):

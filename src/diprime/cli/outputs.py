@@ -2,13 +2,12 @@
 
 All commands are registered through `Commands`, so that all of them are checked, before they read anything. The
 argument ``output`` of a command is its output; every other path is taken to be an input, so that a new option is safe
-from the start.
+from the start. So is the signature beside a model, for commands that check it.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -17,7 +16,9 @@ from typing import Any
 
 import typer
 
+from diprime._util.regular_file import is_same_file, status_of
 from diprime.cli.data_files import InputError
+from diprime.model.signatures import signature_path
 
 OUTPUT = "output"
 
@@ -37,6 +38,8 @@ def _checked(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def run(**values: Any) -> None:
         inputs = [path for name, value in values.items() if name != OUTPUT for path in _paths(value)]
+        if "public_key" in values:  # what checks a signature reads it, where no option says so either
+            inputs.append(signature_path(values["model_path"], values.get("signature")))
         for output in _paths(values.get(OUTPUT)):
             refuse_inputs(output, inputs)
         _refuse_inputs_as_standard_output(inputs)
@@ -48,7 +51,7 @@ def _checked(function: Callable[..., None]) -> Callable[..., None]:
 def refuse_inputs(output: Path, inputs: list[Path]) -> None:
     """Raise an error if an output is one of the inputs, whatever the names or links that lead to it."""
     for path in inputs:
-        if _is_same_file(_status(output), _status(path)):
+        if is_same_file(status_of(output), status_of(path)):
             raise InputError(f"{output} is {_called(path, output)} that this command reads; write to another file.")
 
 
@@ -63,7 +66,7 @@ def _refuse_inputs_as_standard_output(inputs: list[Path]) -> None:
     except (OSError, ValueError):  # it is closed, or not a file
         return
     for path in inputs:
-        if _is_same_file(written, _status(path)):
+        if is_same_file(written, status_of(path)):
             raise InputError(f"Standard output goes to {path}, which this command reads; send it to another file.")
 
 
@@ -71,17 +74,3 @@ def _paths(value: Any) -> Iterator[Path]:
     for item in value if isinstance(value, list | tuple) else [value]:
         if isinstance(item, Path):
             yield item
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()  # follows links
-    except (OSError, ValueError):  # there is no such file, or there cannot be one
-        return None
-
-
-def _is_same_file(one: os.stat_result | None, other: os.stat_result | None) -> bool:
-    """Return whether two files are the same regular one; a terminal may well be read and written."""
-    if one is None or other is None or not stat.S_ISREG(one.st_mode):
-        return False
-    return os.path.samestat(one, other)

@@ -33,16 +33,15 @@ import json
 import math
 import os
 import re
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from diprime._util.atomic_file import atomic_file
+from diprime._util.regular_file import read_regular
 from diprime._util.version import __version__
 from diprime.domain import Domain, Origin
 from diprime.domain.files import is_oversized, parse_json
@@ -127,18 +126,17 @@ def save_content(content: ModelContent, path: str | os.PathLike[str]) -> None:
         file.write(data)
 
 
-def load_content(path: str | os.PathLike[str]) -> ModelContent:
-    """Read a model file; whatever is wrong with what it holds is a `ModelFileError` that names it."""
-    place = Path(path)
-    status = place.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise ModelFileError(f"{place} is not a file.")
-    if status.st_size > MAX_BYTES:
-        raise ModelFileError(f"{place} is larger than any model file.")
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """Return the bytes of a model file, read once: what is checked, signed, shown and loaded is the same."""
+    return read_regular(path, MAX_BYTES, "model file", lambda wrong: ModelFileError(f"{path} {wrong}"))
+
+
+def load_content(data: bytes, path: str | os.PathLike[str]) -> ModelContent:
+    """Read the bytes of a model file; whatever is wrong with them is a `ModelFileError` that names the file."""
     try:
-        return from_bytes(place.read_bytes())
+        return from_bytes(data)
     except ModelFileError as error:
-        raise ModelFileError(f"{place} {error}") from None
+        raise ModelFileError(f"{path} {error}") from None
 
 
 def to_bytes(content: ModelContent) -> bytes:

@@ -27,23 +27,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from diprime._util.atomic_file import atomic_file
+from diprime._util.regular_file import is_same_file, read_regular, status_of
 from diprime.domain.files import parse_json
-from diprime.model.files import load_content
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+__all__ = ["KeyIsEncryptedError", "Signature", "SignatureCheck", "SignatureError", "new_key"]  # for users
 
 ENDING = ".sig"
 PUBLIC_ENDING = ".pub"
 FORMAT = 1
 MAX_BYTES = 1 << 14  # of a signature or a key
-_BLOCK = 1 << 20
 _PATTERNS = {
     "key": re.compile(r"[A-Za-z0-9+/]{43}="),
     "time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", re.ASCII),
     "sha256": re.compile(r"[0-9a-f]{64}"),
     "signature": re.compile(r"[A-Za-z0-9+/]{86}=="),
 }
+
+_IN_BASE64 = ("key", "signature")  # of which the last bits are zeros, so that there is one text for each value
 
 AnyPath = str | os.PathLike[str]
 
@@ -134,171 +137,112 @@ def new_key(path: AnyPath, *, password: str | None = None) -> Path:
     return public
 
 
-def sign_model(
-    path: AnyPath, key: AnyPath, *, password: str | None = None, signature: AnyPath | None = None
-) -> Signature:
-    """Sign a model file: write a signature beside it, or elsewhere, in place of an earlier one.
+def sign_bytes(data: bytes, private: Ed25519PrivateKey) -> Signature:
+    """Return a signature of the bytes of a model file, made now."""
+    digest, time = hashlib.sha256(data).hexdigest(), datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return Signature(_key_text(private.public_key()), time, digest, _base64(private.sign(_signed_text(digest, time))))
 
-    By signing you vouch for the file, its ledger included. What is not a sound model is not signed.
 
-    Parameters
-    ----------
-    path : str or path
-        The model file.
-    key : str or path
-        The file of the private key.
-    password : str, optional
-        The password of the key, if it has one.
-    signature : str or path, optional
-        Where to write the signature; the path of the model with ``.sig`` after it unless given.
-
-    Returns
-    -------
-    signature : Signature
-        What was written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from diprime import DiPriMeRegressor, Domain, Numeric
-    >>> from diprime.signing import new_key, sign_model, verify_model
-    >>> x = np.linspace(0, 10, 500)[:, None]
-    >>> model = DiPriMeRegressor(1.0, Domain({"x": Numeric(0, 10)}, target=Numeric(0, 10))).fit(x, x[:, 0])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model.save(f"{folder}/line.diprime")
-    ...     public = new_key(f"{folder}/reviewer.key")
-    ...     signed = sign_model(f"{folder}/line.diprime", f"{folder}/reviewer.key")
-    ...     verify_model(f"{folder}/line.diprime", public) == signed
-    True
-    """
-    private = _read_private_key(Path(key), password)
-    load_content(path)
-    digest, time = _digest(Path(path)), datetime.now(timezone.utc).isoformat(timespec="seconds")
-    made = Signature(_key_text(private.public_key()), time, digest, _base64(private.sign(_signed_text(digest, time))))
-    with atomic_file(_place(path, signature)) as file:
+def write_signature(made: Signature, path: Path) -> None:
+    """Write a signature to a file, in place of an earlier one."""
+    with atomic_file(path) as file:
         file.write((json.dumps({"format": FORMAT, **asdict(made)}, indent=1) + "\n").encode())
-    return made
 
 
-def verify_model(path: AnyPath, public_key: AnyPath, *, signature: AnyPath | None = None) -> Signature:
-    """Check that a model file is exactly as somebody who holds a key has signed it; raise an error if it is not.
+def signature_path(path: AnyPath, signature: AnyPath | None = None) -> Path:
+    """Return where the signature of a model file is: beside it, unless said otherwise."""
+    return Path(f"{os.fspath(path)}{ENDING}" if signature is None else signature)
 
-    Parameters
-    ----------
-    path : str or path
-        The model file.
-    public_key : str or path
-        The file of the public key, from somebody whom you trust.
-    signature : str or path, optional
-        The file of the signature; the path of the model with ``.sig`` after it unless given.
 
-    Returns
-    -------
-    signature : Signature
-        The signature, which is valid.
+def new_signature_path(path: AnyPath, signature: AnyPath | None, key: AnyPath) -> Path:
+    """Return where to write a signature; refuse to write it over the model or the private key, by whatever name."""
+    place = signature_path(path, signature)
+    for what, taken in (("model", path), ("private key", key)):
+        if is_same_file(status_of(place), status_of(taken)):
+            raise SignatureError(f"{place} is the {what}; write the signature to another file.")
+    return place
 
-    Raises
-    ------
-    SignatureError
-        If the signature is missing, or is not one of this file by this key.
+
+def verify_bytes(
+    data: bytes, key: Ed25519PublicKey, path: AnyPath, signature: AnyPath | None = None, *, only_names: bool = False
+) -> Signature:
+    """Return the signature of the bytes of a model file; raise a `SignatureError` if there is none, or a wrong one.
+
+    Errors name files by their paths, or without folders if ``only_names``.
     """
-    return _verify(path, _read_public_key(Path(public_key)), _place(path, signature))
-
-
-def _verify(path: AnyPath, key: Ed25519PublicKey, place: Path) -> Signature:
     from cryptography.exceptions import InvalidSignature
 
+    place = signature_path(path, signature)
+    name, sig_name = (str(file.name if only_names else file) for file in (Path(path), place))
     if not place.exists():
-        raise SignatureError(f"{path} is not signed: there is no file {place}.")
-    found = _read_signature(place)
+        raise SignatureError(f"{name} is not signed: there is no file {sig_name}.")
+    found = _read_signature(place, sig_name)
     if found.key != _key_text(key):
-        raise SignatureError(f"{path} was signed with another key, {found.key}; do not trust it for this one.")
-    if found.sha256 != _digest(Path(path)):
-        raise SignatureError(f"{path} is not the file that was signed: it was changed or replaced; do not trust it.")
+        raise SignatureError(f"{name} was signed with another key, {found.key}; do not trust it for this one.")
+    if found.sha256 != hashlib.sha256(data).hexdigest():
+        raise SignatureError(f"{name} is not the file that was signed: it was changed or replaced; do not trust it.")
     try:
         key.verify(base64.b64decode(found.signature), _signed_text(found.sha256, found.time))
     except InvalidSignature:
         raise SignatureError(
-            f"The signature of {path} is false: no holder of the key made it; do not trust it."
+            f"The signature of {name} is false: no holder of the key made it; do not trust it."
         ) from None
     return found
 
 
-def check_signature(
-    path: AnyPath, public_key: AnyPath | None = None, *, signature: AnyPath | None = None
+def check_bytes(
+    data: bytes, public_key: AnyPath | None, path: AnyPath, signature: AnyPath | None = None
 ) -> SignatureCheck | None:
-    """Return what there is to say about the signature of a model file, for reports.
-
-    Parameters
-    ----------
-    path : str or path
-        The model file.
-    public_key : str or path, optional
-        The file of the public key. Without it, nothing can be checked.
-    signature : str or path, optional
-        The file of the signature; the path of the model with ``.sig`` after it unless given.
-
-    Returns
-    -------
-    check : SignatureCheck or None
-        None if there is no signature and no public key was given.
-    """
-    place = _place(path, signature)
+    """Return what there is to say about the signature of the bytes of a model file; None if there is nothing."""
+    place = signature_path(path, signature)
     if public_key is None:
         if not place.exists():
             return None
         return SignatureCheck("not checked", f"{place.name} was not checked, because no public key was given.")
-    key = _read_public_key(Path(public_key))  # a mistake in the public key says nothing about the signature
+    key = read_public_key(public_key)  # a mistake in the public key says nothing about the signature
     try:
-        found = _verify(path, key, place)
+        found = verify_bytes(data, key, path, signature, only_names=True)
     except SignatureError as error:
         return SignatureCheck("wrong", str(error))
     return SignatureCheck("valid", f"Signed with the key {found.key} at {found.time}.")
-
-
-def _place(path: AnyPath, signature: AnyPath | None) -> Path:
-    return Path(f"{os.fspath(path)}{ENDING}" if signature is None else signature)
 
 
 def _signed_text(digest: str, time: str) -> bytes:
     return f"diprime model signature {FORMAT}\n{digest}\n{time}\n".encode("ascii")
 
 
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal digits."""
-    if path.exists() and not path.is_file():
-        raise SignatureError(f"{path} is not a file.")
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _read_signature(path: Path) -> Signature:
+def _read_signature(path: Path, name: str) -> Signature:
+    text = _read_small(path, name)
     try:
-        content = parse_json(_read_small(path))
+        content = parse_json(text)
     except ValueError:
         content = None
     names = Signature.__dataclass_fields__
-    if not isinstance(content, dict) or content.keys() != {"format", *names} or content["format"] != FORMAT:
-        raise SignatureError(f"{path} is not a signature of a model; make one with 'diprime sign'.")
-    for name, pattern in _PATTERNS.items():
-        if not isinstance(content[name], str) or not pattern.fullmatch(content[name]):
-            raise SignatureError(f"{path} is not a sound signature: its {name} cannot be read.")
-    return Signature(**{name: content[name] for name in names})
+    if not isinstance(content, dict) or content.keys() != {"format", *names} or not _is_format(content["format"]):
+        raise SignatureError(f"{name} is not a signature of a model; make one with 'diprime sign'.")
+    for entry, pattern in _PATTERNS.items():
+        value = content[entry]
+        is_sound = isinstance(value, str) and pattern.fullmatch(value)
+        if not is_sound or (entry in _IN_BASE64 and _base64(base64.b64decode(value)) != value):
+            raise SignatureError(f"{name} is not a sound signature: its {entry} cannot be read.")
+    return Signature(**{entry: content[entry] for entry in names})
 
 
-def _read_private_key(path: Path, password: str | None) -> Ed25519PrivateKey:
+def _is_format(value: Any) -> bool:
+    return type(value) is int and value == FORMAT  # true and 1.0 equal 1
+
+
+def read_private_key(path: AnyPath, password: str | None = None) -> Ed25519PrivateKey:
+    """Read a private key; a `KeyIsEncryptedError` asks for its password."""
     _need_cryptography()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    pem = _read_small(path, str(path))
     try:
         secret = None if password is None else password.encode()
-        key: Any = serialization.load_pem_private_key(_read_small(path), secret)
+        key: Any = serialization.load_pem_private_key(pem, secret)
     except TypeError:
         if password is None:
             raise KeyIsEncryptedError(f"{path} is encrypted; give its password.") from None
@@ -311,14 +255,16 @@ def _read_private_key(path: Path, password: str | None) -> Ed25519PrivateKey:
     return key
 
 
-def _read_public_key(path: Path) -> Ed25519PublicKey:
+def read_public_key(path: AnyPath) -> Ed25519PublicKey:
+    """Read a public key."""
     _need_cryptography()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+    pem = _read_small(path, str(path))
     try:
-        key: Any = serialization.load_pem_public_key(_read_small(path))
+        key: Any = serialization.load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
@@ -326,12 +272,8 @@ def _read_public_key(path: Path) -> Ed25519PublicKey:
     return key
 
 
-def _read_small(path: Path) -> bytes:
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise SignatureError(f"{path} is too large to be a key or a signature.")
-    return content
+def _read_small(path: AnyPath, name: str) -> bytes:
+    return read_regular(path, MAX_BYTES, "key or signature", lambda wrong: SignatureError(f"{name} {wrong}"))
 
 
 def _key_text(key: Ed25519PublicKey) -> str:

@@ -22,10 +22,10 @@ from diprime.cli.outputs import Commands
 from diprime.cli.planning import Boosted, Model
 from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note, stdout
 from diprime.cli.signature_options import PublicKeyOption, print_signature
+from diprime.estimators.signing import inspect_model
 from diprime.model.explanation import Explanation
 from diprime.model.feature_words import counted
 from diprime.model.rounding import count_text, number_text, share_text
-from diprime.model.signatures import check_signature
 from diprime.model.tree_view import Tree, contribution_text, read_tree
 from diprime.output.report import render
 
@@ -83,8 +83,8 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Print what a model holds: its ledger, importances, and a tree as text; and whether it is signed."""
-    signature = check_signature(model_path, public_key)
-    model = diprime.load(model_path)
+    found = inspect_model(model_path, public_key)
+    model, signature = found.model, found.signature
     if as_json:
         trees = [_tree_as_dict(read_tree(model, i)) for i in range(model.forest_.n_trees)]
         signed = None if signature is None else asdict(signature)
@@ -129,10 +129,10 @@ def report(
     model is on test rows, and what that cost. The page has a date and the SHA-256 of the model file; with --public-key
     it says whether the model's signature is valid.
     """
-    signature = check_signature(model_path, public_key)
     score = None if score_path is None else read_score(score_path)
-    model = diprime.load(model_path)
-    page = render(model, score, signature=signature, data=data, responsible=responsible, model_file=model_path)
+    found = inspect_model(model_path, public_key)
+    signature = found.signature
+    page = render(found.model, score, signature=signature, data=data, responsible=responsible, model_file=found.content)
     if signature is not None and signature.state == "wrong":
         print_note(f"diprime: warning: {escape_controls(signature.text)}")
     with atomic_file(output) as file:

@@ -6,25 +6,31 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import diprime
 from diprime.cli.data_files import InputError
 from diprime.cli.options import JsonOption, ModelPath, check_folder, refuse_dash
 from diprime.cli.outputs import Commands
 from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note
 from diprime.cli.signature_options import MEANING
+from diprime.estimators.files import to_model
+from diprime.estimators.signing import verify_model
+from diprime.model.files import read_file
 from diprime.model.signatures import (
     ENDING,
     PUBLIC_ENDING,
     KeyIsEncryptedError,
-    Signature,
     new_key,
-    sign_model,
-    verify_model,
+    new_signature_path,
+    read_private_key,
+    sign_bytes,
+    write_signature,
 )
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 PASSWORD_VARIABLE = "DIPRIME_KEY_PASSWORD"
 
@@ -73,9 +79,13 @@ def sign(
 
     The model file stays as it is. Read its ledger before you sign.
     """
-    print_note(escape_controls(str(diprime.load(model_path).privacy_).splitlines()[0]))
-    made = _sign(model_path, key, output)
-    confirm_written(Path(f"{model_path}{ENDING}") if output is None else output, as_json, **asdict(made))
+    place = new_signature_path(model_path, output, key)
+    private = _read_key(key)  # a password may take its time: the file is read after that, once
+    data = read_file(model_path)
+    print_note(escape_controls(str(to_model(data, model_path).privacy_).splitlines()[0]))
+    made = sign_bytes(data, private)
+    write_signature(made, place)
+    confirm_written(place, as_json, **asdict(made))
 
 
 @commands.command(
@@ -103,12 +113,12 @@ def verify(
         print(f"Valid: signed with the key {found.key} at {found.time}.\n{MEANING}")
 
 
-def _sign(model_path: Path, key: Path, signature: Path | None) -> Signature:
-    """Sign, and ask for the password of the key only if it has one."""
+def _read_key(path: Path) -> Ed25519PrivateKey:
+    """Read a private key, and ask for its password only if it has one."""
     try:
-        return sign_model(model_path, key, signature=signature)
+        return read_private_key(path)
     except KeyIsEncryptedError:
-        return sign_model(model_path, key, password=_ask_password(confirm=False), signature=signature)
+        return read_private_key(path, _ask_password(confirm=False))
 
 
 def _ask_password(*, confirm: bool) -> str:

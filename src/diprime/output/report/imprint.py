@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from diprime.estimators.files import file_content
+from diprime.model.files import read_file
 from diprime.output.report.html import Child, Element, facts, tag
 
 NOT_STATED = "not stated"
@@ -41,7 +41,7 @@ def make_imprint(
     data: str | None = None,
     responsible: str | None = None,
     day: date | None = None,
-    model_file: str | os.PathLike[str] | None = None,
+    model_file: str | os.PathLike[str] | bytes | None = None,
 ) -> Imprint:
     """Return an imprint: of a day, by default today, and of a model file, by default the one that would be saved."""
     for name, value in (("data", data), ("responsible", responsible)):
@@ -49,7 +49,10 @@ def make_imprint(
             raise ValueError(f"{name} is {value!r}; give a name, or leave it out.")
     if day is not None and not isinstance(day, date):
         raise TypeError(f"day is a {type(day).__name__}; give a datetime.date.")
-    content = file_content(model) if model_file is None else Path(model_file).read_bytes()
+    if model_file is None:
+        content = file_content(model)
+    else:
+        content = model_file if isinstance(model_file, bytes) else read_file(model_file)
     digest = None if content is None else sha256(content).hexdigest()
     return Imprint(data, responsible, date.today() if day is None else day, digest)
 

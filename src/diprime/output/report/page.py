@@ -29,7 +29,7 @@ def render(
     data: str | None = None,
     responsible: str | None = None,
     day: date | None = None,
-    model_file: str | os.PathLike[str] | None = None,
+    model_file: str | os.PathLike[str] | bytes | None = None,
 ) -> str:
     """Return a report of a fitted model: one self-contained HTML page, which needs no other files and no network.
 
@@ -44,16 +44,17 @@ def render(
     score : PrivateScore, optional
         A score of the model on private test rows, to be shown with its intervals and its cost.
     signature : SignatureCheck, optional
-        What :func:`diprime.signing.check_signature` says of the model's file.
+        What :func:`diprime.signing.inspect_model` says of the model's file. If it is wrong, so says the head of the
+        page.
     data : str, optional
         The name of the data set, for the head of the page.
     responsible : str, optional
         Who answers for the report: a person or an office.
     day : date, optional
         The day of the report; by default today.
-    model_file : str or path, optional
-        The file of the model, whose SHA-256 the page states, which ties both together. By default it is the digest of
-        the file that ``model.save`` writes.
+    model_file : str, path or bytes, optional
+        The file of the model, or what is in it, whose SHA-256 the page states, which ties both together. By default it
+        is the digest of the file that ``model.save`` writes.
 
     Returns
     -------
@@ -91,7 +92,7 @@ def render(
     )
     main = tag(
         "main",
-        verdict(model, imprint(about)),
+        verdict(model, imprint(about), signature),
         None if signature is None else signature_section(signature),
         promise(model),
         ledger(model),

@@ -19,6 +19,7 @@ from diprime.model.additive import AdditiveForest
 from diprime.model.feature_words import counted, feature_text, shortened
 from diprime.model.forest import Forest
 from diprime.model.rounding import NOISE_DIGITS, count_text, number_text, share_text
+from diprime.model.signatures import SignatureCheck
 from diprime.model.tree_view import Tree, read_tree
 from diprime.output.report.colours import colours, paint, swatch
 from diprime.output.report.domain_table import domain_tables
@@ -64,12 +65,20 @@ CITATION = """@article{consul2021balance,
 }"""
 
 
-def verdict(model: Any, imprint: Element | None = None) -> Element:
-    """Return the head of the page: whether the model is private, and if not, why; and which page this is."""
+def verdict(model: Any, imprint: Element | None = None, signature: SignatureCheck | None = None) -> Element:
+    """Return the head of the page: whether the model is private, and if not, why; and which page this is.
+
+    Of a file whose signature is wrong, the ledger is anybody's claim, so the head claims nothing.
+    """
     ledger: Ledger = model.privacy_
-    if ledger.is_private:
+    is_good = ledger.is_private
+    if signature is not None and signature.state == "wrong":
+        is_good = False
+        heading = "Do not trust this file: its signature is wrong or missing"
+        summary = [tag("p", signature.text), tag("p", "Nothing that this page says of the model can be relied on.")]
+    elif ledger.is_private:
         heading = f"Private: ε = {_number(ledger.total)}, δ = {_number(ledger.total_delta)}"
-        summary: list[Element] = [
+        summary = [
             tag("p", "Every number in this model was released with noise that was paid for. Nothing was waived.")
         ]
     else:
@@ -80,7 +89,7 @@ def verdict(model: Any, imprint: Element | None = None) -> Element:
             tag("ul", *reasons, class_="waivers"),
         ]
     kicker = tag("p", f"Privacy report of a {type(model).__name__}, written by diprime {__version__}")
-    return tag("header", kicker, tag("h1", heading), *summary, imprint, class_="good" if ledger.is_private else "bad")
+    return tag("header", kicker, tag("h1", heading), *summary, imprint, class_="good" if is_good else "bad")
 
 
 def promise(model: Any) -> Element:
