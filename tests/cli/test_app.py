@@ -213,11 +213,20 @@ def test_check_prints_a_table_or_json(folder, tmp_path):
 def test_plan_needs_no_data(folder):
     arguments = ("plan", "--rows", 5000, "-e", 0.5, "-d", folder / "domain.toml", "--repeats", 1)
     said = json.loads(ok(*arguments, "--json"))
-    assert said["ledger"]["total"] == "1/2"
+    assert said["ledger"]["total"] == said["epsilon"] == "1/2"
+    assert said["of_domain"] == {"epsilon": "0", "delta": "0"}
     assert said["lost_to_noise"] == said["noiseless"] - said["private"]
     assert said["n_trees"] >= 1
     printed = ok(*arguments)
-    for words in ("ε = 0.5", "of depth", "leaf sums", "standard deviation", "made-up data", "The noise costs"):
+    for words in (
+        "ε = 0.5\n",
+        "Sum: ε = 0.5.\n",
+        "of depth",
+        "leaf sums",
+        "standard deviation",
+        "made-up data",
+        "The noise costs",
+    ):
         assert words in printed
 
 
@@ -268,6 +277,37 @@ def test_plan_of_an_open_domain(folder, tmp_path):
         )
     mu_squared = rounded_text(planned.loss.mu_squared)
     assert f"Sum: ε = 0.05, μ² = {mu_squared}. At δ = 1e-06 that is ε = 0.5." in printed
+
+
+@pytest.mark.parametrize("options", [(), ("--boost", "--rounds", 5, "--delta", 1e-7)], ids=["forest", "boosted"])
+@pytest.mark.parametrize("person", [(), ("--person", "id")], ids=["records", "persons"])
+def test_plan_of_a_learnt_domain_counts_what_it_cost(tmp_path, person, options):
+    people = synthetic_people(300, 1).with_columns(pl.Series("id", np.arange(300) // 2))
+    if not person:
+        people = people.drop("id")
+    people.write_csv(tmp_path / "people.csv")
+    learnt = ("domain", "learn", tmp_path / "people.csv", "--target", "income", "-e", 0.3, "--delta", 1e-6)
+    (tmp_path / "d.toml").write_text(
+        ok(*learnt, "--numbers", "age", "--class", "up to 50k", "--class", "above 50k", *person)
+    )
+    arguments = ("plan", "--rows", 300, "-e", 1, "-d", tmp_path / "d.toml", "--repeats", 1, *options)
+    said = json.loads(ok(*arguments, "--json"))
+    ledger = Ledger.from_dict(said["ledger"])
+    assert ledger.unit == ("person" if person else "record")
+    delta = Fraction(11, 10**7) if options else Fraction(1, 10**6)
+    assert (ledger.total, ledger.total_delta) == (Fraction(13, 10), delta)
+    assert (said["epsilon"], said["delta"]) == ("13/10", str(delta))
+    assert said["of_domain"] == {"epsilon": "3/10", "delta": "1/1000000"}
+    printed = ok(*arguments)
+    shown = rounded_text(delta)
+    headline = f"A fit of about 300 rows with ε = 1.3, δ = {shown}, of which the domain costs ε = 0.3, δ = 1e-06\n"
+    assert printed.startswith(headline)
+    if options:
+        mu_squared = rounded_text(ledger.loss.mu_squared)
+        assert f"Sum: ε = 0.3, μ² = {mu_squared}, δ = 1e-06. At δ = {shown} that is ε = 1.3." in printed
+    else:
+        assert "Sum: ε = 1.3, δ = 1e-06.\n" in printed
+    assert ("Protected: one person, up to 1 record, added or removed; about 300 persons." in printed) is bool(person)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -23,6 +23,12 @@ def test_numbers_beyond_floats_are_refused(text):
         read_number(text)
 
 
+@pytest.mark.parametrize("text", ["nan", "snan", "-sNaN12", "much", ""])
+def test_what_is_no_number_is_refused(text):
+    with pytest.raises(typer.BadParameter, match=f"^{text!r} is not a number$"):
+        read_number(text)
+
+
 @pytest.mark.parametrize("option", ["--epsilon", "--delta"])
 def test_options_are_read_in_this_way(folder, tmp_path, option):
     values = {"--epsilon": "1", "--delta": "1e-6", option: "1e400" if option == "--epsilon" else "1e-400"}

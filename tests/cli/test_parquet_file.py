@@ -137,6 +137,14 @@ def test_a_child_that_ends_or_says_nothing_has_read_nothing(tmp_path, monkeypatc
         read(tmp_path / "data")
 
 
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of other processes are read on Linux")
+def test_an_abort_of_the_child_leaves_no_core_file_with_rows(tmp_path):
+    (tmp_path / "data").write_bytes(parquet(table()))
+    file = ParquetFile(tmp_path / "data")
+    process = file._child._process
+    assert resource.prlimit(process.pid, resource.RLIMIT_CORE) == (0, 0)
+
+
 def test_no_child_outlives_its_file(tmp_path):
     (tmp_path / "data").write_bytes(parquet(table()))
     file = ParquetFile(tmp_path / "data")

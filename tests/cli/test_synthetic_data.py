@@ -36,7 +36,7 @@ def test_synthetic_rows_take_every_code(target):
 
 
 def test_batches_have_the_same_rows_whenever_they_are_read():
-    batches = SyntheticData(Domain(FEATURES, TARGETS["number"]), 0).batches(60_000, max_records=3)
+    batches = SyntheticData(Domain(FEATURES, TARGETS["number"]), 0).batches(60_000, rows_per_person=3)
     first, second = list(batches), list(batches)
     assert [len(y) for _, y, _ in first] == [50_000, 10_000]
     assert np.array_equal(np.concatenate([persons for _, _, persons in first]), np.arange(60_000) // 3)

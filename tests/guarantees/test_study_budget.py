@@ -359,7 +359,10 @@ def test_a_budget_that_does_not_cover_a_learnt_domain_refuses_before_data_are_re
     X, y = make(NUMBERS, 200)
     with Budget(2) as outer:
         domain = diprime.Domain.learn(X, y, 0.5, task="regression")
-        with Budget(1.25) as inner, pytest.raises(BudgetError, match="does not cover"):
+        words = (
+            r"does not cover .* with epsilon = 1, and its domain with epsilon = 0\.5: what is left is epsilon = 1\.25 "
+        )
+        with Budget(1.25) as inner, pytest.raises(BudgetError, match=words):
             ESTIMATORS[NUMBERS](1.0, domain).fit(None, y)
         assert inner.entries == ()
         ESTIMATORS[NUMBERS](1.0, domain).fit(X, y)

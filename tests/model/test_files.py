@@ -547,7 +547,8 @@ def test_headers_that_would_fill_the_memory_are_refused():
     data = file_of_format_1({**HEADER_OF_FORMAT_1, "domain": domain}, *BODY_OF_FORMAT_1)
     for limit in ("MAX_BYTES", "MAX_VALUES"):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(domain_files, limit, 1000)
+            patch.setattr(domain_files, limit, 900)
+            patch.setattr(files, limit.replace("MAX", "MORE"), 100)
             with pytest.raises(ModelFileError, match="header is too large"):
                 from_bytes(data)
     with pytest.raises(ModelFileError, match="unknown key 'surprise'"):

@@ -37,6 +37,25 @@ def test_what_does_not_fit_is_refused_by_check_and_by_charge():
     assert budget.entries == ()
 
 
+def test_what_a_domain_cost_is_named_to_those_who_have_not_counted_it():
+    counted, other = Budget(3), Budget(Fraction(6, 5))
+    with counted, other:
+        earlier = spending.Earlier(PrivacyLoss(Fraction(3, 10)), [counted.study])
+        message = (
+            r"^The budget of epsilon = 1\.2 does not cover a forest with epsilon = 1, and its domain with "
+            r"epsilon = 0\.3: what is left is epsilon = 1\.2 without delta\.$"
+        )
+        for call in (spending.check, spending.charge):
+            with pytest.raises(BudgetError, match=message):
+                call(ONE, "a forest with epsilon = 1", earlier=earlier)
+        half = PrivacyLoss(Fraction(1, 2))
+        spending.charge(half, "half", earlier=earlier)
+        spending.charge(PrivacyLoss(Fraction(1, 10)), "a tenth", earlier=spending.Earlier(PrivacyLoss()))
+    assert [entry.what for entry in counted.entries] == ["half", "a tenth"]
+    assert [entry.what for entry in other.entries] == ["half, and its domain with epsilon = 0.3", "a tenth"]
+    assert other.spent == PrivacyLoss(Fraction(9, 10))
+
+
 def test_nested_budgets_are_all_charged_or_none_is(tmp_path):
     budgets = [Budget(3), Budget.create(tmp_path / "a", 2), Budget(1), Budget.create(tmp_path / "b", 4)]
     with budgets[0], budgets[1], budgets[2], budgets[3]:

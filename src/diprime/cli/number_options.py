@@ -20,6 +20,8 @@ def read_number(text: object) -> float:
         exact = Decimal(str(text))
     except InvalidOperation:
         raise typer.BadParameter(f"{text!r} is not a number") from None
+    if exact.is_nan():  # a signaling one cannot become a float
+        raise typer.BadParameter(f"{text!r} is not a number")
     number = float(exact)
     if exact.is_finite() and (math.isinf(number) or (number == 0) is not (exact == 0)):
         raise typer.BadParameter(f"{text!r} is too large or too small; write inf for infinity")

@@ -28,6 +28,14 @@ def limit_memory(n_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (n_bytes, n_bytes))
 
 
+def forbid_core_files() -> None:
+    """Let an abort leave no copy of the memory, which may hold rows, where the system can do that."""
+    with suppress(ImportError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def slices(rows_of: Callable[[int], Any], n_rows: int, max_rows: int, max_text_bytes: int) -> Iterator[int]:
     """Read slices, given what reads one from its first row on; yield the number of rows of each."""
     for start in range(0, n_rows, max_rows):
@@ -61,6 +69,7 @@ def main(file: str, import_path: str, limits: str) -> None:
     """Read the rows of a file, as a line of standard input says."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted as well, and ends this process
     limit: dict[str, int] = json.loads(limits)
+    forbid_core_files()
     limit_memory(limit["memory"])
     sys.path[:] = json.loads(import_path)
     os.environ["POLARS_MAX_THREADS"] = str(min(os.cpu_count() or 1, 8))  # each takes some of the memory

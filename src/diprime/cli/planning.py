@@ -116,6 +116,8 @@ class Plan:
         What the model is made of.
     ledger : Ledger
         The split of the budget.
+    of_domain : Ledger or None
+        The part of it that learns the domain; None if the domain is declared.
     measure : str
         The name of the score: accuracy or R².
     private, noiseless, guess : float
@@ -125,6 +127,7 @@ class Plan:
 
     shape: ForestShape | BoostingShape
     ledger: Ledger
+    of_domain: Ledger | None
     measure: str
     private: float
     noiseless: float
@@ -141,18 +144,20 @@ def rehearse(
 ) -> Plan:
     """Fit models to synthetic data of the domain, with and without noise, and return their scores.
 
-    The options are those of `estimator`. With ``max_records_per_group``, every person has as many rows. What is open in
-    the domain is learnt from the synthetic data, as a fit learns it, and paid from the same budget.
+    The options are those of `estimator`. With ``max_records_per_group``, every person has as many rows, and with a
+    domain that was learnt from persons, one. What is open in the domain is learnt from the synthetic data, as a fit
+    learns it, and paid from the same budget.
     """
     closed = stand_in(domain)
     max_records = options.get("max_records_per_group", 1)
+    rows_per_person = max_records if max_records > 1 or _is_of_persons(domain) else None
     of_classes = domain.task == "classification"
     scores = []
     for seed in range(repeats):
         truth = SyntheticData(closed, seed)
-        model = estimator(domain, epsilon, **options).fit_batches(truth.batches(n_rows, max_records))
+        model = estimator(domain, epsilon, **options).fit_batches(truth.batches(n_rows, rows_per_person))
         without_noise = estimator(domain, math.inf, **(options | _same_trees(model)))
-        noiseless = without_noise.fit_batches(truth.batches(n_rows, max_records))
+        noiseless = without_noise.fit_batches(truth.batches(n_rows, rows_per_person))
         X, y = truth.draw(TEST_ROWS)
         right = closed.encode_target(y)
         predictions = [closed.encode_target(m.predict(X)) for m in (model, noiseless)]
@@ -165,7 +170,12 @@ def rehearse(
     means = np.mean(scores, axis=0).tolist()
     n_persons = -(-n_rows // max_records)
     shape = BoostingShape.of(model) if isinstance(model, Boosted) else ForestShape.of(model, n_persons)
-    return Plan(shape, model.privacy_, "accuracy" if of_classes else "R²", *means)
+    return Plan(shape, model.privacy_, model.domain_.origin.ledger, "accuracy" if of_classes else "R²", *means)
+
+
+def _is_of_persons(domain: Domain) -> bool:
+    """Return whether a domain was learnt from persons, so that only a fit to persons may use it."""
+    return domain.origin.ledger is not None and domain.origin.ledger.unit == "person"
 
 
 def _same_trees(model: Model) -> dict[str, Any]:

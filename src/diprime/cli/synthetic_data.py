@@ -74,9 +74,9 @@ class SyntheticData:
         spread = effect.std(axis=0)
         return np.asarray((effect - effect.mean(axis=0)) / np.where(spread > 0, spread, 1))
 
-    def batches(self, n_rows: int, max_records: int = 1) -> SyntheticBatches:
-        """Return batches of new rows and their targets; if persons have several rows, their numbers as well."""
-        return SyntheticBatches(self, n_rows, max_records, int(self._rng.integers(1 << 62)))
+    def batches(self, n_rows: int, rows_per_person: int | None = None) -> SyntheticBatches:
+        """Return batches of new rows and their targets; if persons have so many rows each, their numbers as well."""
+        return SyntheticBatches(self, n_rows, rows_per_person, int(self._rng.integers(1 << 62)))
 
     def draw(self, n_rows: int, rng: np.random.Generator | None = None) -> tuple[pl.DataFrame, pl.Series]:
         """Draw rows and their targets."""
@@ -119,14 +119,14 @@ class SyntheticBatches:
 
     data: SyntheticData
     n_rows: int
-    max_records: int
+    rows_per_person: int | None
     seed: int
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         rng = np.random.default_rng(self.seed)
         for start in range(0, self.n_rows, BATCH_ROWS):
             stop = min(start + BATCH_ROWS, self.n_rows)
-            persons = [] if self.max_records == 1 else [np.arange(start, stop) // self.max_records]
+            persons = [] if self.rows_per_person is None else [np.arange(start, stop) // self.rows_per_person]
             yield (*self.data.draw(stop - start, rng), *persons)
 
 

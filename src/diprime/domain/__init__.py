@@ -7,6 +7,7 @@ The modules, in the order in which data pass through them:
 - `origin`: where a domain comes from: declared, learnt privately, or read from the data;
 - `domain`: `Domain`, the features and the target of a data set, and the entry point to everything below;
 - `files`: domains as TOML, JSON and dicts;
+- `sizes`: how large a domain may be, so that models that use it can be written to files;
 - `inference`: a domain read from the data, which is not private;
 - `learning`, `ranges`: what is open in a domain, learnt privately;
 - `tables`: arrays, lists and data frames as columns that are read a block of rows at a time;

@@ -26,6 +26,7 @@ from diprime.domain.inference import infer
 from diprime.domain.kinds import Coded, Feature, Target, coded_features
 from diprime.domain.learning import Batches, LearningPlan, is_open, learn, open_features, open_target
 from diprime.domain.origin import Origin
+from diprime.domain.sizes import check_size, room_of_levels
 from diprime.domain.tables import Array, read_table, read_target
 from diprime.domain.target_layout import TargetLayout, Task
 from diprime.privacy.measures import Epsilon, exact_delta, exact_epsilon
@@ -318,7 +319,8 @@ class Domain:
 
         Ranges are chosen by the exponential mechanism among intervals over all of float64. Levels of text are those
         whose counts, with noise, reach a threshold if `delta` is positive; otherwise a public hash function spreads the
-        values over 254 buckets, which costs nothing. Names and dtypes of columns are taken to be public; columns of
+        values over 254 buckets, which costs nothing. Of levels that would be too many for a model file, only the
+        shortest are kept. Names and dtypes of columns are taken to be public; columns of
         objects are taken for text, also if they hold dates, unless `features` says ``Numeric()`` or ``Date(...)``.
 
         Parameters
@@ -371,7 +373,9 @@ class Domain:
         """Plan the releases that learn what is open, which add up to the budget or are none."""
         if self.is_open:
             self.origin.check_learnable()
-        return LearningPlan.make(self.features, self.target, epsilon, delta)
+        plan = LearningPlan.make(self.features, self.target, epsilon, delta)
+        n_columns = 0 if plan.levels is None else plan.levels.times
+        return replace(plan, room=room_of_levels(self._facts, n_columns))
 
     def closed(
         self,
@@ -414,6 +418,10 @@ class Domain:
         declared, reviewed by Jane Doe
         """
         return replace(self, origin=self.origin.reviewed(reviewer))
+
+    def check_size(self) -> None:
+        """Raise `ValueError` if the domain is so large that a model that uses it could not be written to a file."""
+        check_size(self._facts)
 
     # -- files --------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ ORIGIN_KEYS = ("origin", "reviewed_by", "ledger")
 
 MAX_BYTES = 1 << 24
 MAX_VALUES = 1 << 19
-"""The largest text that is read, and the most values in it: two bytes of text may be a value of hundreds in memory."""
+"""The largest text of a domain, and the most values in it: two bytes of text may be a value of hundreds in memory."""
 
 _MAX_LINE_LENGTH = 100  # of a list in TOML
 _KINDS: Mapping[str, type[Feature]] = {
@@ -51,7 +51,7 @@ def write_toml(facts: Facts) -> str:
 
 
 def _toml_lines(entries: dict[str, Any]) -> list[str]:
-    return [f"{key} = {_toml_value(value)}" for key, value in entries.items()]
+    return [f"{key} = {toml_value(value)}" for key, value in entries.items()]
 
 
 def read_toml(source: Source) -> Facts:
@@ -108,9 +108,14 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError(f"This is not valid JSON: {error}") from None
 
 
-def is_oversized(text: bytes) -> bool:
-    """Return whether TOML or JSON might take far more memory than its size; a value follows one of four characters."""
-    return len(text) > MAX_BYTES or sum(text.count(mark) for mark in (b",", b"[", b"{", b"=")) > MAX_VALUES
+def is_oversized(text: bytes, more_bytes: int = 0, more_values: int = 0) -> bool:
+    """Return whether TOML or JSON might take far more memory than its size, if it holds so much besides a domain."""
+    return len(text) > MAX_BYTES + more_bytes or n_values(text) > MAX_VALUES + more_values
+
+
+def n_values(text: bytes) -> int:
+    """Return how many values TOML or JSON has at most: a value follows one of four characters."""
+    return sum(text.count(mark) for mark in (b",", b"[", b"{", b"="))
 
 
 def write_dict(facts: Facts) -> dict[str, Any]:
@@ -189,14 +194,15 @@ def _checked_text(value: str, where: str) -> str:
 
 def _toml_key(name: str) -> str:
     bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if bare else _toml_value(_checked_text(name, "A feature name"))
+    return name if bare else toml_value(_checked_text(name, "A feature name"))
 
 
-def _toml_value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Write a value as TOML has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        parts = [_toml_value(v) for v in value]
+        parts = [toml_value(v) for v in value]
         line = f"[{', '.join(parts)}]"
         return line if len(line) <= _MAX_LINE_LENGTH else "[\n" + "".join(f"    {p},\n" for p in parts) + "]"
     if isinstance(value, dict):  # a ledger: for programs, so as text in one line

@@ -27,6 +27,7 @@ from diprime.domain.integers import Integer
 from diprime.domain.kinds import Feature, Target, coded_features
 from diprime.domain.persons import MIXED_GROUPS, PersonIndex, has_groups, one_record_each
 from diprime.domain.ranges import Intervals, parts, per_doubling, scales
+from diprime.domain.sizes import WHOLE_FILE, Room, fitting
 from diprime.domain.tables import Column, read_table, read_target, row_blocks
 from diprime.domain.target_layout import Task
 from diprime.privacy import spending
@@ -80,6 +81,8 @@ class LearningPlan:
         The scales and the ranges of open columns, of features and of the target (``"target"``).
     levels : Charge or None
         The levels of open columns, if they are counted.
+    room : Room
+        The room in a file for the levels of each column.
     """
 
     epsilon: Epsilon
@@ -87,6 +90,7 @@ class LearningPlan:
     count: Charge | None
     ranges: Mapping[str, tuple[Charge, Charge]]
     levels: Charge | None
+    room: Room = WHOLE_FILE
 
     def __post_init__(self) -> None:
         spent = sum((charge.total for charge in self.charges), Fraction(0))
@@ -462,8 +466,8 @@ def _learn_levels(
         released = frequent(np.array(list(of_column.values()), dtype=np.int64), receipt, source.streams(1))
         values = [value for value, kept in zip(of_column, released.tolist(), strict=True) if kept]
         if values:
-            levels[name] = sorted(values, key=lambda value: (isinstance(value, str), value))
-    return levels
+            levels[name] = fitting(sorted(values, key=lambda value: (isinstance(value, str), value)), plan.room)
+    return {name: values for name, values in levels.items() if values}
 
 
 def _count_values(column: Column, used: Used | None, counts: dict[Any, int]) -> None:

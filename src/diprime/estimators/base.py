@@ -345,6 +345,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> tuple[LearningPlan | None, Any]:
         """Return how an open domain is learnt, and settings that have the rest of the budget, before data are read."""
         learning = None
+        domain.check_size()  # before anything is paid for
         if domain.is_open:
             budget = share_of(settings.epsilon, DOMAIN_SHARE), self._delta(settings) * DOMAIN_SHARE
             learning = domain.learning_plan(*budget)

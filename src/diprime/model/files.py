@@ -19,7 +19,9 @@ quantum, and the body goes on with the arrays ``offset`` and ``code_weights`` (f
 Version 2 is the same without ``model``, and all of them are forests. Version 1 is like version 2, except that the
 charges of its ledger have one text, ``what``, for ``kind`` and ``level``.
 
-A header has at most `diprime.domain.files.MAX_BYTES` and `MAX_VALUES`, and a model `MAX_TREES`.
+A header has at most `diprime.domain.files.MAX_BYTES` and `MAX_VALUES` for its domain, and `MORE_BYTES` and
+`MORE_VALUES` for all else; a model has at most `MAX_TREES`. A fit refuses a domain that is too large before anything is
+paid for.
 
 The checksum finds accidents, not malice: whoever makes a file can write any ledger into it. Who vouches for a file is
 said by a signature, which is another file (:mod:`diprime.model.signatures`). But no file,
@@ -60,6 +62,7 @@ FORMAT = 3
 MAGIC = b"DIPRIME\0"
 MAX_BYTES = 1 << 31  # more than any forest worth keeping: a larger file is refused before it fills the memory
 MAX_TREES = 1 << 17  # two forests of as many trees as a fit may have, merged
+MORE_BYTES, MORE_VALUES = 1 << 22, 1 << 18  # of a header besides the domain: depths of all trees, and the ledger
 
 _LENGTH = 8
 _CHECKSUM = 32
@@ -121,7 +124,10 @@ class ModelContent:
 def save_content(content: ModelContent, path: str | os.PathLike[str]) -> None:
     """Write a model file, whole or not at all."""
     data = to_bytes(content)
-    from_bytes(data)  # what could not be read again is not written
+    try:
+        from_bytes(data)  # what could not be read again is not written
+    except ModelFileError as error:
+        raise ModelFileError(f"{Path(path)} was not written, for it {error}") from None
     with atomic_file(path) as file:
         file.write(data)
 
@@ -183,7 +189,7 @@ def from_bytes(data: bytes) -> ModelContent:
         raise ModelFileError("is not a sound model: its header is longer than the file.")
     try:
         text = data[start:body]
-        if is_oversized(text):
+        if is_oversized(text, MORE_BYTES, MORE_VALUES):
             raise ValueError("its header is too large.")
         header = parse_json(text)
         version = header.get("format") if isinstance(header, dict) else None

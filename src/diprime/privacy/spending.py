@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from diprime.privacy.measures import PrivacyLoss
+from diprime.privacy.measures import PrivacyLoss, loss_text
 
 Unit = Literal["record", "person"]
 """Whom a release protects: one record, or one person with several records. A budget counts one of the two."""
@@ -59,7 +59,7 @@ class Spendable(Protocol):
 
 @dataclass(frozen=True)
 class Earlier:
-    """What was spent earlier on something that a release contains, such as its domain.
+    """What was spent earlier on the domain of a release.
 
     Attributes
     ----------
@@ -75,6 +75,12 @@ class Earlier:
     def added(self, loss: PrivacyLoss, study: str) -> PrivacyLoss:
         """Return a loss, and with it what a study has not counted."""
         return loss if study in self.studies else self.loss + loss
+
+    def named(self, what: str, study: str) -> str:
+        """Return the words for a release, and with them what a study has not counted."""
+        if study in self.studies or self.loss == PrivacyLoss():
+            return what
+        return f"{what}, and its domain with {loss_text(self.loss)}"
 
 
 NOTHING = Earlier(PrivacyLoss())
@@ -122,7 +128,8 @@ def check(
     """Raise `BudgetError` unless all budgets in force cover a loss; to be called before any data are read."""
     for budget in in_force(carried):
         with budget.transaction() as transaction:
-            transaction.check(earlier.added(loss, transaction.study), what, unit)
+            study = transaction.study
+            transaction.check(earlier.added(loss, study), earlier.named(what, study), unit)
 
 
 def charge(
@@ -142,12 +149,13 @@ def charge(
     refuse_waived(waivers, what, carried)  # a budget may have come into force since the work began
     with ExitStack() as stack:
         transactions = [stack.enter_context(budget.transaction()) for budget in in_force(carried)]
-        losses = [earlier.added(loss, transaction.study) for transaction in transactions]
-        for transaction, of_study in zip(transactions, losses, strict=True):
-            transaction.check(of_study, what, unit)
-        for transaction, of_study in zip(transactions, losses, strict=True):
-            transaction.charge(of_study, what, unit)
-        return [transaction.study for transaction in transactions]
+        studies = [transaction.study for transaction in transactions]
+        losses = [(earlier.added(loss, study), earlier.named(what, study)) for study in studies]
+        for transaction, (of_study, words) in zip(transactions, losses, strict=True):
+            transaction.check(of_study, words, unit)
+        for transaction, (of_study, words) in zip(transactions, losses, strict=True):
+            transaction.charge(of_study, words, unit)
+        return studies
 
 
 def refuse_waived(waivers: Sequence[str], what: str, carried: Sequence[Spendable] = ()) -> None:

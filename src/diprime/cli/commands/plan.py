@@ -19,10 +19,10 @@ from diprime.cli.data_files import read_domain
 from diprime.cli.options import DomainPath, EpsilonOption, JsonOption
 from diprime.cli.outputs import Commands
 from diprime.cli.person_options import MaxRecordsOption
-from diprime.cli.planning import rehearse
+from diprime.cli.planning import Plan, rehearse
 from diprime.cli.shell import examples, print_json, progress, stdout
 from diprime.privacy.ledger import Ledger
-from diprime.privacy.measures import PrivacyLoss, exact_epsilon, rounded_text
+from diprime.privacy.measures import PrivacyLoss, exact_text, rounded_text
 
 commands = Commands()
 
@@ -56,11 +56,11 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
     Trees, depth, the split of the budget and the noise are what the fit would have. The accuracy is that of a
     rehearsal on made-up data: independent features, uniform over the domain, and a target that adds up the effects of
     five of them. It tells what the noise costs at this size and budget, not how well your data can be predicted. With
-    --max-records, persons are protected, and each is taken to have so many of the rows. What is open in the domain is
-    learnt from the made-up data: numbers from 1 to 1000, text of ten levels, two classes. A fit pays for it likewise.
+    --max-records, or a domain that was learnt from persons, persons are protected, and each is taken to have so many of
+    the rows. What a learnt domain has cost is added to epsilon. What is open in the domain is learnt from the made-up
+    data: numbers from 1 to 1000, text of ten levels, two classes. A fit pays for it likewise.
     """
     domain = read_domain(domain_path)
-    asked = rounded_text(exact_epsilon(epsilon))
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
     if max_records > 1:
         options["max_records_per_group"] = max_records
@@ -69,12 +69,12 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
     lost = planned.noiseless - planned.private
     ledger = planned.ledger
     if as_json:
-        scores = {name: value for name, value in vars(planned).items() if name not in ("shape", "ledger")}
-        print_json({**vars(planned.shape), **scores, "lost_to_noise": lost, "ledger": ledger.to_dict()})
+        scores = {name: getattr(planned, name) for name in ("measure", "private", "noiseless", "guess")}
+        total = {**_total(ledger), "of_domain": _total(planned.of_domain)}
+        print_json({**vars(planned.shape), **total, **scores, "lost_to_noise": lost, "ledger": ledger.to_dict()})
         return
-    budget = f"ε = {asked}, δ = {rounded_text(ledger.delta)}" if boost else f"ε = {asked}"
-    print(f"A fit of about {rows:,} rows with {budget}\n\n{planned.shape}\n")
-    if max_records > 1:
+    print(f"A fit of about {rows:,} rows with {_headline(planned)}\n\n{planned.shape}\n")
+    if ledger.unit == "person":
         n_persons = -(-rows // max_records)
         print(f"Protected: {ledger.whole_unit} added or removed; about {n_persons:,} persons.\n")
     _print_budget(ledger)
@@ -83,6 +83,25 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
     print(f"  {planned.measure} {planned.private:.3f}; the same {kind} without noise {planned.noiseless:.3f}; ", end="")
     print(f"the best guess without features {planned.guess:.3f}.")
     print(f"  The noise costs {max(lost, 0):.3f}. That carries over to your data, roughly; the rest does not.")
+
+
+def _total(ledger: Ledger | None) -> dict[str, str]:
+    """Return what a ledger adds up to, exactly; nothing without one."""
+    if ledger is None:
+        return {"epsilon": "0", "delta": "0"}
+    return {"epsilon": exact_text(ledger.total), "delta": exact_text(ledger.total_delta)}
+
+
+def _headline(planned: Plan) -> str:
+    """Return what the whole fit costs, and what of it the domain does."""
+    if planned.of_domain is None:
+        return _total_text(planned.ledger)
+    return f"{_total_text(planned.ledger)}, of which the domain costs {_total_text(planned.of_domain)}"
+
+
+def _total_text(ledger: Ledger) -> str:
+    delta = f", δ = {rounded_text(ledger.total_delta)}" if ledger.total_delta else ""
+    return f"ε = {rounded_text(ledger.total)}{delta}"
 
 
 def _print_budget(ledger: Ledger) -> None:
@@ -97,9 +116,9 @@ def _print_budget(ledger: Ledger) -> None:
     stdout().print(table)
     if not one_unit:
         print("Shares are of all that is spent in the same unit.")
-    if ledger.loss.mu_squared:
-        total, delta = rounded_text(ledger.total), rounded_text(ledger.delta)
-        print(f"Sum: {_sum_text(ledger.loss)}. At δ = {delta} that is ε = {total}.")
+    total, delta = rounded_text(ledger.total), rounded_text(ledger.delta)
+    meaning = f" At δ = {delta} that is ε = {total}." if ledger.loss.mu_squared else ""
+    print(f"Sum: {_sum_text(ledger.loss)}.{meaning}")
 
 
 def _sum_text(loss: PrivacyLoss) -> str:
