@@ -127,7 +127,7 @@ def save_content(content: ModelContent, path: str | os.PathLike[str]) -> None:
     try:
         from_bytes(data)  # what could not be read again is not written
     except ModelFileError as error:
-        raise ModelFileError(f"{Path(path)} was not written, for it {error}") from None
+        raise ModelFileError(f"{os.fspath(path)} was not written, for it {error}") from None
     with atomic_file(path) as file:
         file.write(data)
 
