@@ -316,7 +316,7 @@ def test_show_prints_ledger_importances_and_a_tree(folder, name):
     printed = ok("show", folder / f"{name}.diprime", "--depth", 1)
     assert str(model.privacy_) in printed
     assert "Importances" in printed
-    assert printed.count(", weight " if name.startswith("boosted") else " ± ") == 3
+    assert printed.count(", weight " if name.startswith("boosted") else " ±") == 3
     said = json.loads(ok("show", folder / f"{name}.diprime", "--json"))
     assert said["ledger"] == model.privacy_.to_dict()
     assert said["importances"] == dict(zip(model.domain_.names, model.feature_importances_, strict=True))
