@@ -49,7 +49,8 @@ PEERS = """## Seen of the peers
 * **DiPriMeFlip and DP-ERT** are this library's, with strict accounting and the paper's number of trees, depths and
   shares. The published DiPriMeFlip pays for one median at a node where it asks for K.
 * **The forest that is not private** is scikit-learn's, 30 trees with leaves of at least 5 rows, categories as ranks;
-  HistGradientBoosting is scikit-learn's, with its defaults, categories as ranks.
+  HistGradientBoosting is scikit-learn's, with its defaults, categories as ranks. "Of pairs" restricts its trees to two
+  features each (`interaction_cst="pairwise"`), which is what our boosting adds up.
 """
 
 
