@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from diprime.engines.gradients import RANGE_BITS
 from diprime.privacy.mechanisms.gaussian import ROUNDED_GAUSSIAN
 from diprime.privacy.randomness import RandomSource
-from diprime.training.boosting import defaults
+from diprime.training.boosting import clipping, defaults
 from diprime.training.boosting.clipping import EDGES, clip_rounds, release_clip
 from tests.paid import gaussian_receipt
 
@@ -68,3 +68,12 @@ def test_residuals_beyond_the_range_lead_to_the_whole_range():
 def test_no_residuals_lead_to_the_least_clip_and_none_to_zero():
     assert clip_of(np.zeros(1000, dtype=np.int64)) == EDGES[0]
     assert EDGES[0] >= 1
+
+
+@pytest.mark.parametrize("at", [0, 7, 20, len(EDGES) - 1])
+def test_the_clip_follows_from_what_was_released_and_not_from_the_residuals(at, monkeypatch):
+    released = np.zeros((1, len(EDGES) + 1), dtype=np.int64)
+    released[0, at] = 1000  # all of them right below one edge
+    monkeypatch.setattr(clipping, "rounded_gaussian", lambda *arguments: released)
+    for scale in (0, 2**10, 2**25):
+        assert clip_of(np.full(1000, scale)) == EDGES[at]
