@@ -1,4 +1,4 @@
-"""The start of boosting: scores and the number of rows follow from what was released; test_whole_fits.py has the rest."""
+"""The start of boosting follows from what was released; test_whole_fits.py has the rest of the training."""
 
 import numpy as np
 import pytest
