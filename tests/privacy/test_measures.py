@@ -281,7 +281,7 @@ def test_a_decimal_of_few_digits_is_shown_as_it_is(text):
 
 
 def test_a_finite_float_is_shown_as_a_number():
-    assert rounded_text(1.3) == "1.3"
+    assert rounded_text(1.5) == "1.5"
     assert rounded_text(20.0) == "20"
     assert rounded_text(math.inf) == "inf"
     assert rounded_down_text(2.5) == "2.5"
