@@ -59,7 +59,7 @@ def report(mutants: Sequence[Mutant], results: Results) -> str:
         caught=n_caught,
         n=len(mutants),
         survived=survived,
-        missing=f"{n_missing} were not run." if n_missing else "",
+        missing=f"{n_missing} were not run, or not against all tests." if n_missing else "",
         summary=_summary(areas, mutants, outcomes),
         areas="\n".join(_area(area, [m for m in mutants if m.area == area], results) for area in areas),
     )
