@@ -38,7 +38,7 @@ def test_the_module_that_mirrors_a_module_or_its_package_is_found(file, mirror):
 
 
 def test_without_a_mirror_the_whole_folder_comes_first():
-    first = stages("training/boosting/train.py")[0]
+    first = stages("training/boosting/settings.py")[0]
     assert "tests/training/boosting/test_whole_fits.py" in first
     assert all(path.startswith("tests/training/boosting/") for path in first)
 
