@@ -32,7 +32,7 @@ HEAD = """\
 # Hostile files
 
 `python -m benchmarks.fuzz`: diprime {version} on Python {python}, {date}, commit {commit}. Figures add up over
-runs, of which this was the last. Files are changed by structure, with lengths and checksums that fit, or byte by byte.
+runs, of which this was the last, and begin again (`--fresh`) when a finding has been fixed. Files are changed by structure, with lengths and checksums that fit, or byte by byte.
 The coverage of the library's Python code guides the changes; that of compiled code does not. One of {use} files that
 are read is used as well, and one of {report} models is reported.
 
