@@ -1,0 +1,3 @@
+"""x."""
+# %%
+# # skewed_target

@@ -1,0 +1,3 @@
+"""x."""
+# %%
+# # two_hospitals
