@@ -1,8 +1,8 @@
 """Run a tutorial cell by cell: ``python docs/hooks/cells.py SCRIPT FOLDER`` prints JSON, and leaves figures in FOLDER.
 
-A cell begins at a line ``# %%``. The comment below it is Markdown, and the rest is code, up to the next cell. What the code
-prints and warns of belongs to the cell, and so do the figures that it leaves open. A line ``# Figure: ...`` of the code says in
-words what they show; it becomes their alternative text and is required.
+A cell begins at a line ``# %%``. The comment below it is Markdown, and the rest is code, up to the next cell. What the
+code prints and warns of belongs to the cell, and so do the figures that it leaves open. A line ``# Figure: ...`` of the
+code says in words what they show; it becomes their alternative text and is required.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Files of the repository outside of docs/ that pages link to: they become pages of the site, from where they are.
 
-A link such as ``../src/diprime/privacy/mechanisms/laplace.md`` works in the repository as it is. In the site, the file is the
-page ``code/src/diprime/privacy/mechanisms/laplace.md``, and links from and to it are written anew. Markdown is shown as a
-page, everything else as code, and a folder as the list of its files.
+A link such as ``../src/diprime/privacy/mechanisms/laplace.md`` works in the repository as it is. In the site, the file
+is the page ``code/src/diprime/privacy/mechanisms/laplace.md``, and links from and to it are written anew. Markdown is
+shown as a page, everything else as code, and a folder as the list of its files.
 """
 
 from __future__ import annotations

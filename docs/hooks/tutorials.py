@@ -1,4 +1,4 @@
-"""Tutorials: scripts of docs/tutorials/ that are run whenever the site is built, and shown with what they printed and drew.
+"""Tutorials: scripts that are run whenever the site is built, and shown with what they printed and drew.
 
 They cannot show what the library no longer does: a script that fails ends the build. Whatever a script writes into its
 folder, such as a report, is a file of the site beside its page.

@@ -3,10 +3,12 @@
 # %%
 # # A study under one budget
 #
-# A fit is private; a study is several fits and scores of the same people. `Budget` adds up all that is released about them, and refuses what
-# goes beyond. Here a domain is learnt, a setting is chosen, a forest and a boosted model are fitted, and both are scored.
+# A fit is private; a study is several fits and scores of the same people. `Budget` adds up all that is released about
+# them, and refuses what goes beyond. Here a domain is learnt, a setting is chosen, a forest and a boosted model are
+# fitted, and both are scored.
 #
-# The table is made up: 12,000 clients of a bank, and who of them does not pay back a loan. Nobody tells us the ranges of money.
+# The table is made up: 12,000 clients of a bank, and who of them does not pay back a loan. Nobody tells us the ranges
+# of money.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,8 +49,8 @@ training, testing = (clients[~tests], defaults[~tests]), (clients[tests], defaul
 # ## The budget
 #
 # ε = 3 and δ = 10⁻⁶ for everything that will ever be released about these clients. `pure=2` keeps a part for releases
-# without δ (the domain, the search, the scores), so that their costs and those of boosting add up without loss. The file can be shared by
-# processes and opened another day: `Budget.open("study.budget")`.
+# without δ (the domain, the search, the scores), so that their costs and those of boosting add up without loss. The
+# file can be shared by processes and opened another day: `Budget.open("study.budget")`.
 
 budget = Budget.create("study.budget", epsilon=3, delta=1e-6, pure=2)
 
@@ -87,8 +89,8 @@ with budget:
 # %%
 # ## How good are they?
 #
-# The scores are about the clients who test. They are other people than those who train; we charge them to the same budget all the same, so
-# that its promise holds for every client, whichever part she is in.
+# The scores are about the clients who test. They are other people than those who train; we charge them to the same
+# budget all the same, so that its promise holds for every client, whichever part she is in.
 
 with budget:
     scores = {
@@ -133,5 +135,5 @@ except BudgetError as error:
     print(f"BudgetError: {error}")
 
 # %%
-# [One budget](../budget.md) says what is charged and how to keep the file, [choosing settings](../search.md) when a search is worth its
-# cost, and [private scores](../scores.md) what the intervals mean.
+# [One budget](../budget.md) says what is charged and how to keep the file, [choosing settings](../search.md) when a
+# search is worth its cost, and [private scores](../scores.md) what the intervals mean.

@@ -3,9 +3,9 @@
 # %%
 # # Two hospitals
 #
-# Two hospitals want one model, and neither may give its patients' records to the other. Each fits a private model to its own
-# patients and sends the file. The merged model costs a patient no more than the model of her own hospital, because she is in one
-# of them only.
+# Two hospitals want one model, and neither may give its patients' records to the other. Each fits a private model to
+# its own patients and sends the file. The merged model costs a patient no more than the model of her own hospital,
+# because she is in one of them only.
 #
 # The patients are made up: older in the north than in the south. Who comes back within a month?
 
@@ -59,7 +59,8 @@ agreement = domain.to_toml()
 # %%
 # ## In each hospital
 #
-# The file of a model holds no record, and not the number of patients either. It may leave the house once ε and δ are agreed.
+# The file of a model holds no record, and not the number of patients either. It may leave the house once ε and δ are
+# agreed.
 
 for name, (X, y) in hospitals.items():
     model = DiPriMeBoostingClassifier(epsilon=1, delta=1e-6, domain=Domain.from_toml(agreement)).fit(X, y)
@@ -68,8 +69,8 @@ for name, (X, y) in hospitals.items():
 # %%
 # ## Where both files are
 #
-# `merge` takes models of *different people*. Nobody but the hospitals can know that there is no patient in both; if there is one, she
-# pays both costs. Models of one study, which share a budget, are refused.
+# `merge` takes models of *different people*. Nobody but the hospitals can know that there is no patient in both; if
+# there is one, she pays both costs. Models of one study, which share a budget, are refused.
 
 models = {name: diprime.load(f"{name}.diprime") for name in hospitals}
 models["both"] = merge(list(models.values()))
@@ -84,8 +85,8 @@ plot_budget(models["both"])
 # %%
 # ## Is it better?
 #
-# New patients of both hospitals tell, here without noise, because they are made up. The model of the south has hardly seen old
-# people, and fails on those of the north.
+# New patients of both hospitals tell, here without noise, because they are made up. The model of the south has hardly
+# seen old people, and fails on those of the north.
 
 visitors = {"north": patients(3000, 70, seed=3), "south": patients(3000, 45, seed=4)}
 print("model   patients of the north   of the south")
@@ -94,8 +95,9 @@ for name, model in models.items():
     print(f"{name:<7} {north:21.1%}   {south:12.1%}")
 
 # %%
-# The merged model has the mean of both scores, each weighted by its released number of records. So it may be worse for the north
-# than that hospital's own model, but it is of use for both. What it has learnt about age can be set beside the two that it is made of.
+# The merged model has the mean of both scores, each weighted by its released number of records. So it may be worse for
+# the north than that hospital's own model, but it is of use for both. What it has learnt about age can be set beside
+# the two that it is made of.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), sharey=True)
 for ax, (name, model) in zip(axes, models.items(), strict=True):
@@ -104,5 +106,5 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 # Figure: What age adds to the log-odds in the models of the north, of the south and of both
 
 # %%
-# `diprime merge north.diprime south.diprime -o both.diprime` does the same on the [command line](../command-line.md). For whoever gets such
-# files from others, [signatures](../command-line.md#signatures) say who vouches for them.
+# `diprime merge north.diprime south.diprime -o both.diprime` does the same on the [command line](../command-line.md).
+# For whoever gets such files from others, [signatures](../command-line.md#signatures) say who vouches for them.
