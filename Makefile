@@ -10,13 +10,18 @@ PIP := $(PY) -m pip --disable-pip-version-check
 # What a compiled installation depends on; all other modules are read from src/ as they are.
 BUILD_INPUTS := pyproject.toml setup.py $(wildcard src/diprime/kernels/*.py src/diprime/kernels/*.pxd)
 
-.PHONY: help demo test test-oldest lint clean
+# MkDocs would tell of its successors at every build.
+export NO_MKDOCS_2_WARNING := 1
+
+.PHONY: help demo test test-oldest lint docs docs-serve clean
 .NOTPARALLEL:
 
 help:
 	@echo "make demo   train on scikit-learn's breast-cancer data; accuracy beside the non-private forest, and the ledger"
 	@echo "make test   make lint, then all tests and doctests in parallel"
 	@echo "make test-oldest  the tests of the command line with the oldest versions of what it needs, in .venv-oldest"
+	@echo "make docs   build the documentation site into build/site, and test it in a browser if there is one"
+	@echo "make docs-serve  show the site, and build it anew at every change"
 	@echo "make lint   ruff, mypy, the contract between the packages, and a bound on complexity"
 	@echo "make clean  remove .venv and everything built"
 
@@ -38,13 +43,20 @@ lint: $(VENV)/.test-ready
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
-	$(PY) -m xenon --max-absolute C --exclude "benchmarks/cache/*" src tests benchmarks examples setup.py
+	$(PY) -m xenon --max-absolute C --exclude "benchmarks/cache/*" src tests benchmarks docs examples setup.py
+
+docs: $(VENV)/.docs-ready
+	$(PY) -m mkdocs build --strict --quiet
+	DIPRIME_SITE=build/site $(PY) -m pytest -n auto tests/docs
+
+docs-serve: $(VENV)/.docs-ready
+	$(PY) -m mkdocs serve --strict --watch src --watch README.md --watch CONTRIBUTING.md
 
 # A kernel compiled from an older source must never be imported: remove all of them, then build.
 define install
 	@echo "Installing diprime into $(VENV) and compiling its kernels ..."
 	@rm -rf build src/diprime/kernels/*.so src/diprime/kernels/*.pyd
-	@rm -f $(VENV)/.demo-ready $(VENV)/.test-ready
+	@rm -f $(VENV)/.demo-ready $(VENV)/.test-ready $(VENV)/.docs-ready
 	$(PIP) install --quiet --editable '$(1)'
 endef
 
@@ -55,6 +67,12 @@ $(VENV)/.demo-ready: $(BUILD_INPUTS) | $(PY)
 $(VENV)/.test-ready: $(BUILD_INPUTS) | $(PY)
 	$(call install,.[test])
 	@touch $(VENV)/.demo-ready $@
+
+# Only what the extra names: installing the package again would compile it again.
+$(VENV)/.docs-ready: $(VENV)/.test-ready
+	$(PIP) install --quiet $$($(PY) -c 'from importlib.metadata import requires; \
+	  print(*(r.split(";")[0].replace(" ", "") for r in requires("diprime") if "extra == \"docs\"" in r))')
+	@touch $@
 
 $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

@@ -65,3 +65,9 @@ class Browser:
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
         return [url for url in urls if not url.startswith("data:")]
+
+    def wait_for(self, condition, seconds=10):
+        """Wait until a condition of the page holds; raise an error if it does not come to hold."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.driver, seconds).until(lambda _: condition())

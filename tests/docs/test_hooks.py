@@ -1,0 +1,118 @@
+"""The hooks of the site: cells of tutorials, formulas, and pages from outside of docs/."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from docs.hooks import cells
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = '''"""Title."""
+
+# %%
+# # Title
+#
+# Some *text*.
+
+import warnings
+
+x = 1
+
+# %%
+print(x + 1)
+warnings.warn("mind this", UserWarning)
+'''
+FIGURE = "# %%\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\n# Figure: A line that rises\n"
+
+
+def run(tmp_path, script):
+    path = tmp_path / "script.py"
+    path.write_text(script, encoding="utf-8")
+    command = [sys.executable, ROOT / "docs/hooks/cells.py", path, tmp_path]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_script_is_cut_into_text_and_code():
+    (text, code), (no_text, more) = cells.split(SCRIPT)
+    assert text == "# Title\n\nSome *text*.\n"
+    assert code == "import warnings\n\nx = 1"
+    assert no_text == ""
+    assert more.startswith("print(x + 1)")
+
+
+def test_what_a_cell_prints_and_warns_of_is_kept(tmp_path):
+    first, second = json.loads(run(tmp_path, SCRIPT).stdout)
+    assert first["output"] == ""
+    assert second["output"] == "2\nUserWarning: mind this\n"
+
+
+def test_figures_are_written_with_what_they_show(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed.")
+    (cell,) = json.loads(run(tmp_path, FIGURE).stdout)
+    assert cell["figures"] == [{"name": "script-1-1.svg", "alt": "A line that rises"}]
+    assert "Figure" not in cell["code"]
+    assert (tmp_path / "script-1-1.svg").read_text("utf-8").startswith("<?xml")
+
+
+def test_a_figure_without_words_is_an_error(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed.")
+    done = run(tmp_path, FIGURE.replace("# Figure: A line that rises\n", ""))
+    assert done.returncode
+    assert "says what it shows" in done.stderr
+
+
+# -- with MkDocs ----------------------------------------------------------------------------------------------------
+
+
+def test_formulas_become_mathml():
+    pytest.importorskip("latex2mathml", reason="The extra docs is not installed.")
+    pytest.importorskip("mkdocs", reason="The extra docs is not installed.")
+    from docs.hooks.formulas import on_page_content
+
+    html = '<p>If <span class="arithmatex">\\(a &lt; b\\)</span></p><div class="arithmatex">\\[\\frac{1}{2}\\]</div>'
+    made = on_page_content(html, None, None, None)
+    assert "arithmatex" not in made
+    assert made.count("<math") == 2
+    assert "<mi>a</mi>" in made
+    assert "<mfrac>" in made
+
+
+@pytest.fixture
+def outside():
+    pytest.importorskip("mkdocs", reason="The extra docs is not installed.")
+    from docs.hooks import outside
+
+    return outside
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "expected"),
+    [
+        ("privacy.md", "[p](../src/diprime/privacy/mechanisms/laplace.md)", "code/src/diprime/privacy/mechanisms/laplace.md"),
+        ("design.md", "[p](../src/diprime/training/train.py)", "code/src/diprime/training/train.py.md"),
+        ("start/installation.md", "[p](../../SECURITY.md#how-to-report)", "../code/SECURITY.md#how-to-report"),
+        ("code/SECURITY.md", "[p](docs/audits.md)", "../audits.md"),
+        ("code/benchmarks/results/oddities.md", "[p](tables.md)", "tables.md"),
+        ("tutorials/index.md", "[p](../../examples)", "../code/examples/index.md"),
+        ("privacy.md", "[p](command-line.md#signatures)", "command-line.md#signatures"),
+        ("privacy.md", "[p](https://example.org/x.md)", "https://example.org/x.md"),
+    ],
+)  # fmt: skip
+def test_links_are_written_anew_where_they_leave_docs(outside, page, link, expected):
+    page = SimpleNamespace(file=SimpleNamespace(src_uri=page))
+    assert outside.on_page_markdown(link, page, None, None) == f"[p]({expected})"
+
+
+def test_a_tutorial_that_fails_ends_the_build(outside, tmp_path):
+    from mkdocs.exceptions import PluginError
+
+    from docs.hooks.tutorials import run as run_tutorial
+
+    script = tmp_path / "broken.py"
+    script.write_text("# %%\nraise ValueError('no')\n", encoding="utf-8")
+    with pytest.raises(PluginError, match=r"broken\.py fails"):
+        run_tutorial(script, "")

@@ -1,0 +1,102 @@
+"""The site in a browser, page by page, on a phone and on a desk; ``make docs`` builds it and says where it is."""
+
+import functools
+import http.server
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.browser import Browser
+
+SITE = Path(os.environ["DIPRIME_SITE"]).resolve() if "DIPRIME_SITE" in os.environ else None
+PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html")) if SITE else []
+NOT_TUTORIALS = {"tutorials/index.html", "tutorials/report.html"}
+TUTORIALS = [page for page in PAGES if page.startswith("tutorials/") and page not in NOT_TUTORIALS]
+WIDTHS = {"phone": (390, 844), "desk": (1280, 900)}
+
+pytestmark = [
+    pytest.mark.skipif(SITE is None, reason="The site is tested by `make docs`, which builds it."),
+    pytest.mark.skipif(not Browser.INSTALLED, reason="Chromium and its driver are not installed."),
+]
+
+# What is wider than the window and not in something that scrolls by itself.
+TOO_WIDE = """
+const page = document.documentElement;
+if (page.scrollWidth <= window.innerWidth) return [];
+return [...document.querySelectorAll("body *")]
+  .filter((e) => e.getBoundingClientRect().right > window.innerWidth + 1)
+  .map((e) => e.outerHTML.slice(0, 80)).slice(0, 3).concat(page.scrollWidth);
+"""
+WITHOUT_WORDS = "return [...document.images].filter((i) => !i.alt.trim() || !i.naturalWidth).map((i) => i.outerHTML)"
+NOT_RENDERED = r"""
+const raw = [...document.querySelectorAll(".arithmatex")].map((e) => e.textContent);
+const broken = (formula) => !formula.getBoundingClientRect().width || formula.querySelector("merror");
+return raw.concat([...document.querySelectorAll("math")].filter(broken).map((formula) => formula.outerHTML));
+"""
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=SITE))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.driver.quit()
+
+
+def visit(browser, url):
+    browser.errors(), browser.requests()  # those of the page before
+    browser.driver.get(url)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_works_on_a_phone_and_on_a_desk(browser, address, page):
+    visit(browser, address + page)
+    assert browser.run(WITHOUT_WORDS) == []
+    for name, size in WIDTHS.items():
+        browser.resize(*size)
+        assert browser.run(TOO_WIDE) == [], name
+        assert browser.run(NOT_RENDERED) == [], name
+    assert browser.errors() == []
+    assert [url for url in browser.requests() if not url.startswith(address)] == []
+
+
+@pytest.mark.parametrize("page", TUTORIALS)
+def test_a_tutorial_shows_what_it_printed_and_drew(browser, address, page):
+    visit(browser, address + page)
+    assert browser.run("return document.querySelectorAll('.output pre').length") >= 2
+    assert browser.run("return document.querySelectorAll('article img').length") > 0
+
+
+def test_all_tutorials_are_there():
+    scripts = Path(__file__).parents[2].glob("docs/tutorials/*.py")
+    assert sorted(f"tutorials/{script.stem}.html" for script in scripts) == TUTORIALS
+
+
+def test_formulas_are_there(browser, address):
+    visit(browser, address + "promise.html")
+    assert browser.run("return document.querySelectorAll('math').length") >= 4
+
+
+def test_the_search_finds_a_page(browser, address):
+    visit(browser, address + "index.html")
+    browser.run("document.querySelector('[data-md-component=search-query]').focus()")
+    browser.press("permute")
+    found = "return [...document.querySelectorAll('.md-search-result__item')].map((e) => e.textContent).join()"
+    browser.wait_for(lambda: "Selections" in browser.run(found))
