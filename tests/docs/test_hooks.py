@@ -11,6 +11,7 @@ import pytest
 from docs.hooks import cells
 
 ROOT = Path(__file__).parents[2]
+MECHANISMS = "src/diprime/privacy/mechanisms"
 SCRIPT = '''"""Title."""
 
 # %%
@@ -73,12 +74,35 @@ def test_formulas_become_mathml():
     pytest.importorskip("mkdocs", reason="The extra docs is not installed.")
     from docs.hooks.formulas import on_page_content
 
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="privacy.md"))
     html = '<p>If <span class="arithmatex">\\(a &lt; b\\)</span></p><div class="arithmatex">\\[\\frac{1}{2}\\]</div>'
-    made = on_page_content(html, None, None, None)
+    made = on_page_content(html, page, None, None)
     assert "arithmatex" not in made
     assert made.count("<math") == 2
     assert "<mi>a</mi>" in made
     assert "<mfrac>" in made
+
+
+@pytest.mark.parametrize(
+    ("plain", "typeset"),
+    [
+        ("e^ε·q", "e<sup>ε</sup>·q"),
+        ("2^(32 − q)", "2<sup>32 − q</sup>"),
+        ("e^((|o_i − v′_i|)ε/Δ)", "e<sup>(|o<sub>i</sub> − v′<sub>i</sub>|)ε/Δ</sup>"),
+        ("Π_{s≠r}(1 − p_s)", "Π<sub>s≠r</sub>(1 − p<sub>s</sub>)"),
+        ("S_c²/n", "S<sub>c</sub>²/n"),
+        ("E*_j, M*_j", "E*<sub>j</sub>, M*<sub>j</sub>"),
+        ("<code>S_c^2</code> max_depth, x86_64, tests/a_b.py", None),
+        ("a_file.py", None),
+    ],
+)  # fmt: skip
+def test_powers_and_indices_of_plain_text_are_typeset(plain, typeset):
+    pytest.importorskip("latex2mathml", reason="The extra docs is not installed.")
+    pytest.importorskip("mkdocs", reason="The extra docs is not installed.")
+    from docs.hooks.formulas import on_page_content
+
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="privacy.md"))
+    assert on_page_content(plain, page, None, None) == (typeset or plain)
 
 
 @pytest.fixture
@@ -92,7 +116,8 @@ def outside():
 @pytest.mark.parametrize(
     ("page", "link", "expected"),
     [
-        ("privacy.md", "[p](../src/diprime/privacy/mechanisms/laplace.md)", "code/src/diprime/privacy/mechanisms/laplace.md"),
+        ("privacy.md", "[p](../src/diprime/privacy/x.md)", "../src/diprime/privacy/x.md"),  # which is not there
+        ("privacy.md", "[p](../src/diprime/privacy/mechanisms/laplace.md)", f"code/{MECHANISMS}/laplace.md"),
         ("design.md", "[p](../src/diprime/training/train.py)", "code/src/diprime/training/train.py.md"),
         ("start/installation.md", "[p](../../SECURITY.md#how-to-report)", "../code/SECURITY.md#how-to-report"),
         ("code/SECURITY.md", "[p](docs/audits.md)", "../audits.md"),

@@ -33,6 +33,9 @@ WITHOUT_WORDS = "return [...document.images].filter((i) => !i.alt.trim() || !i.n
 NOT_RENDERED = r"""
 const raw = [...document.querySelectorAll(".arithmatex")].map((e) => e.textContent);
 const broken = (formula) => !formula.getBoundingClientRect().width || formula.querySelector("merror");
+const prose = document.querySelector("article")?.cloneNode(true);
+prose?.querySelectorAll("pre, code, math").forEach((e) => e.remove());
+raw.push(...(prose?.textContent.match(/\S*\w\^\S*/g) ?? []));
 return raw.concat([...document.querySelectorAll("math")].filter(broken).map((formula) => formula.outerHTML));
 """
 
