@@ -1,8 +1,8 @@
 """Run a tutorial cell by cell: ``python docs/hooks/cells.py SCRIPT FOLDER`` prints JSON, and leaves figures in FOLDER.
 
 A cell begins at a line ``# %%``. The comment below it is Markdown, and the rest is code, up to the next cell. What the
-code prints and warns of belongs to the cell, and so do the figures that it leaves open. A line ``# Figure: ...`` of the
-code says in words what they show; it becomes their alternative text and is required.
+code prints and warns of belongs to the cell, and so do the figures that it leaves open. A comment ``# Figure: ...`` of
+the code says in words what they show; it becomes their alternative text and is required.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 START = re.compile(r"^# %%\n", re.MULTILINE)
-FIGURE = re.compile(r"^# Figure: (.*)\n", re.MULTILINE)
+FIGURE = re.compile(r"^# Figure: (.*(?:\n# .*)*)\n", re.MULTILINE)
 
 
 def split(script: str) -> list[tuple[str, str]]:
@@ -71,7 +71,7 @@ def run_all(script: Path) -> list[dict[str, Any]]:
     for i, (text, code) in enumerate(split(script.read_text(encoding="utf-8"))):
         described = FIGURE.search(code + "\n")
         printed = run(code, namespace, f"{script.name}, cell {i + 1}") if code else ""
-        figures = save_figures(f"{script.stem}-{i + 1}", described and described[1])
+        figures = save_figures(f"{script.stem}-{i + 1}", described and described[1].replace("\n# ", " "))
         shown = FIGURE.sub("", code + "\n").strip("\n")
         results.append({"text": text, "code": shown, "output": printed, "figures": figures})
     return results

@@ -20,7 +20,7 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>
 PRIME = re.compile(r"<msup>(<mi>\w</mi>)(?:<mrow>)?(<m[io]>(?:&#x0?2032;|′)</m[io]>)(?:</mrow>)?</msup>")
 # What is not prose, with all that is in it; or a tag; or text.
 PIECE = re.compile(r"<(pre|code|math|script|style)\b.*?</\1>|<[^>]*>|[^<]+", re.DOTALL)
-INDEX = re.compile(r"(?<![\w/])([^\W\d_]′?\*?)_(\{[^}]*\}|[^\W_²³]+)(?![^\W²³]|\.\w)")
+INDEX = re.compile(r"(?<![^\W²³])(?<!/)([^\W\d_]′?\*?)_(\{[^}]*\}|[^\W_²³]+)(?![^\W²³]|\.\w)")
 POWER = re.compile(r"(?<=[\w)\]])\^(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\{[^}]*\}|[−-]?[^\W_]+)")
 
 

@@ -3,12 +3,13 @@
 # %%
 # # A study under one budget
 #
-# A fit is private; a study is several fits and scores of the same people. `Budget` adds up all that is released about
-# them, and refuses what goes beyond. Here a domain is learnt, a setting is chosen, a forest and a boosted model are
+# A fit is private; a study is several fits and scores of the same people.
+# `Budget` adds up all that is released about them, and refuses what goes beyond.
+# Here a domain is learnt, a setting is chosen, a forest and a boosted model are
 # fitted, and both are scored.
 #
-# The table is made up: 12,000 clients of a bank, and who of them does not pay back a loan. Nobody tells us the ranges
-# of money.
+# The table is made up: 12,000 clients of a bank, and who of them does not pay
+# back a loan. Nobody tells us the ranges of money.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,32 +39,47 @@ clients = pd.DataFrame(
         "home": rng.choice(["owner", "tenant"], n),
     }
 )
-risk = -3 + 3 * clients["loan"] / clients["income"] + 0.9 * clients["late payments"] - (clients["home"] == "owner")
+risk = (
+    -3
+    + 3 * clients["loan"] / clients["income"]
+    + 0.9 * clients["late payments"]
+    - (clients["home"] == "owner")
+)
 defaults = np.where(rng.logistic(size=n) < risk, "yes", "no")
 
 # Clients who test are drawn by themselves: nobody both trains and tests.
 tests = rng.random(n) < 0.3
-training, testing = (clients[~tests], defaults[~tests]), (clients[tests], defaults[tests])
+training, testing = (
+    (clients[~tests], defaults[~tests]),
+    (clients[tests], defaults[tests]),
+)
 
 # %%
 # ## The budget
 #
-# ε = 3 and δ = 10⁻⁶ for everything that will ever be released about these clients. `pure=2` keeps a part for releases
-# without δ (the domain, the search, the scores), so that their costs and those of boosting add up without loss. The
-# file can be shared by processes and opened another day: `Budget.open("study.budget")`.
+# ε = 3 and δ = 10⁻⁶ for everything that will ever be released about these
+# clients. `pure=2` keeps a part for releases without δ (the domain, the search,
+# the scores), so that their costs and those of boosting add up without loss. The
+# file can be shared by processes and opened another day:
+# `Budget.open("study.budget")`.
 
 budget = Budget.create("study.budget", epsilon=3, delta=1e-6, pure=2)
 
 # %%
 # ## A domain
 #
-# What everybody knows is declared. The ranges of income and loan are learnt privately, for a small part of the budget.
+# What everybody knows is declared. The ranges of income and loan are learnt
+# privately, for a small part of the budget.
 
 with budget:
     domain = Domain.learn(
         *training,
         epsilon=0.2,
-        features={"age": Integer(18, 100), "late payments": Integer(0, 20), "home": Categorical(["owner", "tenant"])},
+        features={
+            "age": Integer(18, 100),
+            "late payments": Integer(0, 20),
+            "home": Categorical(["owner", "tenant"]),
+        },
         target=Categorical(["no", "yes"]),
     )
 for name in ("income", "loan"):
@@ -72,10 +88,13 @@ for name in ("income", "loan"):
 # %%
 # ## A choice
 #
-# Who tries two settings and keeps one has spent both. `PrivateSearch` pays for all fits and for the choice from one ε.
+# Who tries two settings and keeps one has spent both. `PrivateSearch` pays for
+# all fits and for the choice from one ε.
 
 with budget:
-    search = PrivateSearch(DiPriMeClassifier(domain=domain), {"max_depth": [1, "auto"]}, epsilon=1).fit(*training)
+    search = PrivateSearch(
+        DiPriMeClassifier(domain=domain), {"max_depth": [1, "auto"]}, epsilon=1
+    ).fit(*training)
 print("chosen:", search.best_params_)
 
 # %%
@@ -84,13 +103,16 @@ print("chosen:", search.best_params_)
 # Its noise is normal, and it costs μ², which adds up more cheaply than ε.
 
 with budget:
-    boosted = DiPriMeBoostingClassifier(epsilon=1, delta=1e-7, domain=domain).fit(*training)
+    boosted = DiPriMeBoostingClassifier(epsilon=1, delta=1e-7, domain=domain).fit(
+        *training
+    )
 
 # %%
 # ## How good are they?
 #
-# The scores are about the clients who test. They are other people than those who train; we charge them to the same
-# budget all the same, so that its promise holds for every client, whichever part she is in.
+# The scores are about the clients who test. They are other people than those who
+# train; we charge them to the same budget all the same, so that its promise holds
+# for every client, whichever part she is in.
 
 with budget:
     scores = {
@@ -98,8 +120,11 @@ with budget:
         "boosting": private_score(boosted, *testing, epsilon=0.3),
     }
 for name, score in scores.items():
-    print(f"{name}: accuracy {score.accuracy.value:.3f}, from {score.accuracy.low:.3f} to {score.accuracy.high:.3f}")
-    print(f"{name}: ROC AUC  {score.roc_auc.value:.3f}, from {score.roc_auc.low:.3f} to {score.roc_auc.high:.3f}")
+    for metric in ("accuracy", "roc_auc"):
+        found = getattr(score, metric)
+        print(
+            f"{name:<8} {metric:<8} {found.value:.3f}, {found.low:.3f} to {found.high:.3f}"
+        )
 
 # %%
 # Curves are drawn from the same released tables, so they cost nothing more.
@@ -107,7 +132,8 @@ for name, score in scores.items():
 figure, axes = plt.subplots(1, 2, figsize=(9, 4))
 plot_roc(scores["boosting"], ax=axes[0])
 plot_calibration(scores["boosting"], ax=axes[1])
-# Figure: The ROC curve and the calibration of the boosted model on private test rows, with intervals
+# Figure: The ROC curve and the calibration of the boosted model on private test
+# rows, with intervals
 
 # %%
 # ## What is left
@@ -126,7 +152,8 @@ except BudgetError as error:
     print(f"BudgetError: {error}")
 
 # %%
-# So is a seed, because a model that is not private has no cost that could be added up:
+# So is a seed, because a model that is not private has no cost that could be
+# added up:
 
 try:
     with budget:
@@ -135,5 +162,6 @@ except BudgetError as error:
     print(f"BudgetError: {error}")
 
 # %%
-# [One budget](../budget.md) says what is charged and how to keep the file, [choosing settings](../search.md) when a
-# search is worth its cost, and [private scores](../scores.md) what the intervals mean.
+# [One budget](../budget.md) says what is charged and how to keep the file,
+# [choosing settings](../search.md) when a search is worth its cost, and [private
+# scores](../scores.md) what the intervals mean.

@@ -27,7 +27,7 @@ x = 1
 print(x + 1)
 warnings.warn("mind this", UserWarning)
 '''
-FIGURE = "# %%\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\n# Figure: A line that rises\n"
+FIGURE = "# %%\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\n# Figure: A line\n# that rises\n"
 
 
 def run(tmp_path, script):
@@ -61,7 +61,7 @@ def test_figures_are_written_with_what_they_show(tmp_path):
 
 def test_a_figure_without_words_is_an_error(tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed.")
-    done = run(tmp_path, FIGURE.replace("# Figure: A line that rises\n", ""))
+    done = run(tmp_path, FIGURE.replace("Figure", "Picture"))
     assert done.returncode
     assert "says what it shows" in done.stderr
 
@@ -90,7 +90,7 @@ def test_formulas_become_mathml():
         ("2^(32 − q)", "2<sup>32 − q</sup>"),
         ("e^((|o_i − v′_i|)ε/Δ)", "e<sup>(|o<sub>i</sub> − v′<sub>i</sub>|)ε/Δ</sup>"),
         ("Π_{s≠r}(1 − p_s)", "Π<sub>s≠r</sub>(1 − p<sub>s</sub>)"),
-        ("S_c²/n", "S<sub>c</sub>²/n"),
+        ("S_c²/(ε²n_j)", "S<sub>c</sub>²/(ε²n<sub>j</sub>)"),
         ("E*_j, M*_j", "E*<sub>j</sub>, M*<sub>j</sub>"),
         ("<code>S_c^2</code> max_depth, x86_64, tests/a_b.py", None),
         ("a_file.py", None),
