@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from mkdocs.structure.files import File, Files
 RUNNER = Path(__file__).with_name("cells.py")
 FOLDER = "tutorials"
 SECONDS = 100
+WIDTH = 84
 AT_ONCE = 2
 
 
@@ -54,10 +56,16 @@ def as_markdown(cells: list[dict[str, Any]], script: str) -> str:
     """Return the page of a tutorial: text, code, output, figures, and where to get the script."""
     blocks = []
     for cell in cells:
-        blocks += [cell["text"], fenced("python", cell["code"]), fenced("text", cell["output"], "{ .output }")]
+        output = "\n".join(map(wrapped, cell["output"].splitlines()))
+        blocks += [cell["text"], fenced("python", cell["code"]), fenced("text", output, "{ .output }")]
         blocks += [f"![{figure['alt']}]({figure['name']})" for figure in cell["figures"]]
     blocks.append(f"This page is the output of a script, [{script}](./{script}): it was run when the site was built.")
     return "\n\n".join(block for block in blocks if block.strip()) + "\n"
+
+
+def wrapped(line: str) -> str:
+    """Return a line as wide as pages are: sentences are wrapped, and tables, which have several spaces, are not."""
+    return line if "  " in line.strip() else textwrap.fill(line, WIDTH)
 
 
 def fenced(language: str, text: str, attributes: str = "") -> str:

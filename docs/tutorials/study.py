@@ -122,9 +122,8 @@ with budget:
 for name, score in scores.items():
     for metric in ("accuracy", "roc_auc"):
         found = getattr(score, metric)
-        print(
-            f"{name:<8} {metric:<8} {found.value:.3f}, {found.low:.3f} to {found.high:.3f}"
-        )
+        interval = f"{found.low:.3f} to {found.high:.3f}"
+        print(f"{name:<8} {metric:<8} {found.value:.3f}, 95 %: {interval}")
 
 # %%
 # Curves are drawn from the same released tables, so they cost nothing more.
