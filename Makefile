@@ -45,8 +45,9 @@ lint: $(VENV)/.test-ready
 	$(VENV)/bin/lint-imports
 	$(PY) -m xenon --max-absolute C --exclude "benchmarks/cache/*" src tests benchmarks docs examples setup.py
 
+# Never with --quiet, which hides warnings from --strict as well.
 docs: $(VENV)/.docs-ready
-	$(PY) -m mkdocs build --strict --quiet
+	$(PY) -m mkdocs build --strict
 	DIPRIME_SITE=build/site $(PY) -m pytest -n auto tests/docs
 
 docs-serve: $(VENV)/.docs-ready

@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -62,7 +63,7 @@ def as_markdown(path: str) -> str:
     return f"# {path}\n\n````{LANGUAGES.get(source.suffix, 'text')}\n{text}````\n"
 
 
-def in_navigation(entries: object) -> set[str]:
+def in_navigation(entries: Any) -> set[str]:
     """Return all pages that the navigation names."""
     if isinstance(entries, str):
         return {entries}
