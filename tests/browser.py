@@ -66,8 +66,12 @@ class Browser:
         urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
         return [url for url in urls if not url.startswith("data:")]
 
-    def wait_for(self, condition, seconds=10):
-        """Wait until a condition of the page holds; raise an error if it does not come to hold."""
+    def comes_to_hold(self, condition, seconds=10):
+        """Wait until a condition of the page holds; return whether it does."""
+        from selenium.common import TimeoutException
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, seconds).until(lambda _: condition())
+        try:
+            return bool(WebDriverWait(self.driver, seconds, poll_frequency=0.1).until(lambda _: condition()))
+        except TimeoutException:
+            return False

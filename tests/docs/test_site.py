@@ -74,6 +74,7 @@ def test_a_page_works_on_a_phone_and_on_a_desk(browser, address, page):
     assert browser.run(WITHOUT_WORDS) == []
     for name, size in WIDTHS.items():
         browser.resize(*size)
+        browser.comes_to_hold(lambda: browser.run(TOO_WIDE) == [], seconds=2)  # when the menu has slid away
         assert browser.run(TOO_WIDE) == [], name
         assert browser.run(NOT_RENDERED) == [], name
     assert browser.errors() == []
@@ -102,4 +103,4 @@ def test_the_search_finds_a_page(browser, address):
     browser.run("document.querySelector('[data-md-component=search-query]').focus()")
     browser.press("permute")
     found = "return [...document.querySelectorAll('.md-search-result__item')].map((e) => e.textContent).join()"
-    browser.wait_for(lambda: "Selections" in browser.run(found))
+    assert browser.comes_to_hold(lambda: "Selections" in browser.run(found))
