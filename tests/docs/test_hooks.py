@@ -141,3 +141,14 @@ def test_a_tutorial_that_fails_ends_the_build(outside, tmp_path):
     script.write_text("# %%\nraise ValueError('no')\n", encoding="utf-8")
     with pytest.raises(PluginError, match=r"broken\.py fails"):
         run_tutorial(script, "")
+
+
+def test_a_page_without_a_place_is_put_at_the_end_of_the_guides(tmp_path):
+    pytest.importorskip("mkdocs", reason="The extra docs is not installed.")
+    from docs.hooks.navigation import on_config
+
+    for name in ("placed.md", "new.md"):
+        (tmp_path / name).write_text("# Page\n", encoding="utf-8")
+    nav = [{"Start": ["placed.md"]}, {"Guides": [{"Domains": "domains.md"}]}]
+    config = on_config(SimpleNamespace(nav=nav, docs_dir=str(tmp_path)))
+    assert config.nav == [{"Start": ["placed.md"]}, {"Guides": [{"Domains": "domains.md"}, "new.md"]}]

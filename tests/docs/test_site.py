@@ -104,3 +104,12 @@ def test_the_search_finds_a_page(browser, address):
     browser.press("permute")
     found = "return [...document.querySelectorAll('.md-search-result__item')].map((e) => e.textContent).join()"
     assert browser.comes_to_hold(lambda: "Selections" in browser.run(found))
+
+
+def test_the_reference_shows_values_and_names(browser, address):
+    visit(browser, address + "reference/estimators.html")
+    text = browser.run("return document.querySelector('article').textContent")
+    assert "epsilon=1.0" in text
+    assert "EPSILON" not in text
+    assert ":meth:" not in text
+    assert "predict_proba" in text
