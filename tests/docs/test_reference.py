@@ -1,6 +1,8 @@
 """The reference: it lists every public name of the package, once, and nothing else."""
 
 import importlib
+import inspect
+import os
 import re
 from pathlib import Path
 
@@ -32,3 +34,23 @@ def test_nothing_public_is_missing(module):
 def test_nothing_else_is_listed_and_nothing_twice():
     public = {f"{module}.{name}" for module in MODULES for name in importlib.import_module(module).__all__}
     assert sorted(listed()) == sorted(public)
+
+
+def public_members(module):
+    """Return the methods and properties of a module's public classes that are ours and documented."""
+    for name in importlib.import_module(module).__all__:
+        value = getattr(importlib.import_module(module), name)
+        owners = value.__mro__ if inspect.isclass(value) else ()
+        for owner in (owner for owner in owners if owner.__module__.startswith("diprime.")):
+            for member, kind in vars(owner).items():
+                documented = inspect.isfunction(kind) or isinstance(kind, (property, classmethod, staticmethod))
+                if documented and not member.startswith("_") and kind.__doc__:
+                    yield f"{module}.{name}.{member}"
+
+
+@pytest.mark.skipif("DIPRIME_SITE" not in os.environ, reason="The site is tested by `make docs`, which builds it.")
+@pytest.mark.parametrize("module", MODULES)
+def test_every_method_of_a_public_class_is_on_a_page(module):
+    pages = (Path(os.environ["DIPRIME_SITE"]) / "reference").glob("*.html")
+    anchors = {anchor for page in pages for anchor in re.findall(r'<h\d id="([^"]+)"', page.read_text("utf-8"))}
+    assert set(public_members(module)) - anchors == set()
