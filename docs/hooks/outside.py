@@ -39,7 +39,7 @@ def site_uri(path: str) -> str:
     """Return the page or file of the site that a path of the repository is shown as."""
     if path.startswith("docs/"):
         page = path.removeprefix("docs/")
-        return page.removesuffix(".py") + ".md" if page.startswith("tutorials/") else page
+        return f"{page.removesuffix('.py')}.md" if page.endswith(".py") else page  # of a tutorial
     if (ROOT / path).is_dir():
         return f"{FOLDER}/{path}/index.md"
     return f"{FOLDER}/{path}" if path.endswith(".md") else f"{FOLDER}/{path}.md"
@@ -91,7 +91,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     def rewrite(found: re.Match[str]) -> str:
         path = target(here, found[2])
-        if path is None or (place(here).startswith("docs/") and path.startswith("docs/")):
+        if path is None or (place(here).startswith("docs/") and path == f"docs/{site_uri(path)}"):
             return found[0]
         return found[1] + posixpath.relpath(site_uri(path), posixpath.dirname(here) or ".") + found[3]
 

@@ -59,7 +59,8 @@ def as_markdown(cells: list[dict[str, Any]], script: str) -> str:
         output = "\n".join(map(wrapped, cell["output"].splitlines()))
         blocks += [cell["text"], fenced("python", cell["code"]), fenced("text", output, "{ .output }")]
         blocks += [f"![{figure['alt']}]({figure['name']})" for figure in cell["figures"]]
-    blocks.append(f"This page is the output of a script, [{script}](./{script}): it was run when the site was built.")
+    link = f'<a href="{script}" download>{script}</a>'
+    blocks.append(f"This page is the output of a script, {link}: it was run when the site was built.")
     return "\n\n".join(block for block in blocks if block.strip()) + "\n"
 
 

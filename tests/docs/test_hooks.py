@@ -123,6 +123,7 @@ def outside():
         ("code/SECURITY.md", "[p](docs/audits.md)", "../audits.md"),
         ("code/benchmarks/results/oddities.md", "[p](tables.md)", "tables.md"),
         ("tutorials/index.md", "[p](../../examples)", "../code/examples/index.md"),
+        ("index.md", "[p](tutorials/study.py)", "tutorials/study.md"),
         ("privacy.md", "[p](command-line.md#signatures)", "command-line.md#signatures"),
         ("privacy.md", "[p](https://example.org/x.md)", "https://example.org/x.md"),
     ],
