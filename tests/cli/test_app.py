@@ -8,6 +8,7 @@ import re
 from datetime import date
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -107,6 +108,19 @@ def test_predictions_are_those_of_the_model(folder, tmp_path, name, kind, output
         assert table.columns[3:] == ["probability above 50k", "probability up to 50k"]
         assert np.array_equal(table.select(table.columns[3:]).to_numpy(), model.predict_proba(rows))
     assert os.listdir(tmp_path) == [output]
+
+
+@pytest.mark.parametrize("name", ["out.xlsx", "out.json", "out.parquet.gz", "out.tsv"])
+def test_predictions_are_not_written_as_what_they_are_not(folder, tmp_path, name):
+    said = refused("predict", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / name)
+    assert f"Predictions are written as .csv or .parquet, not as {Path(name).suffix};" in said
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_case_of_a_suffix_does_not_matter(folder, tmp_path):
+    for name, read in (("OUT.PARQUET", pl.read_parquet), ("OUT.CSV", pl.read_csv), ("out", pl.read_csv)):
+        ok("predict", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / name)
+        assert read(tmp_path / name).height == 3000
 
 
 KEPT = "id,age,hours,education,sector,savings,when\n007,39,40.50,phd,private,1e3,2020-01-01\n" + (

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from diprime.cli.data_files import Advance, DataFile
-from diprime.cli.text_values import as_text, read_categories, read_dates, read_numbers
+from diprime.cli.text_values import as_text, read_categories, read_dates
 from diprime.domain import MISSING, OTHER, Categorical, Date, Domain, moments
 from diprime.domain.kinds import Feature
 from diprime.domain.persons import MAX_RECORDS, UNKNOWN, PersonIndex
@@ -117,7 +117,7 @@ def check(
     for batch in file.batches([*columns] if person is None else [*columns, person], advance):
         n_rows += batch.height
         for name, feature in columns.items():
-            checks[name] += _check_column(batch[name], feature)
+            checks[name] += _check_column(file, batch[name], feature)
         if person is not None:
             persons.append(index.encode(batch[person]))
     if person is None:
@@ -127,10 +127,10 @@ def check(
     return n_rows, checks, PersonCheck(np.bincount(known), len(numbers) - len(known))
 
 
-def _check_column(column: pl.Series, feature: Feature) -> ColumnCheck:
+def _check_column(file: DataFile, column: pl.Series, feature: Feature) -> ColumnCheck:
     text = as_text(column)
     if isinstance(feature, Categorical):
-        values = column if text is None else read_categories(text, feature)
+        values = column if text is None else read_categories(text, feature, decimal_commas=file.has_decimal_commas)
         codes = Domain({column.name: feature}, Categorical(["any"])).encode(values.to_frame())
         return ColumnCheck(unlisted=int((codes == OTHER).sum()), missing=int((codes == MISSING).sum()))
     if text is None:
@@ -143,7 +143,7 @@ def _check_column(column: pl.Series, feature: Feature) -> ColumnCheck:
     if text is None:
         numbers = column.cast(pl.Float64)
     else:
-        numbers, bad = read_numbers(text)
+        numbers, bad = file.read_numbers(text)
         unreadable = int(bad.sum())
     numbers = numbers.fill_nan(None)  # polars orders NaN above every number
     return ColumnCheck(
