@@ -13,8 +13,8 @@ from diprime._util.atomic_file import atomic_file
 from diprime.cli.data_files import DataFile, InputError
 from diprime.cli.options import DataPath, JsonOption, ModelPath, refuse_dash
 from diprime.cli.outputs import Commands
-from diprime.cli.planning import Model
 from diprime.cli.shell import confirm_written, examples, progress
+from diprime.estimators.models import Model
 
 commands = Commands()
 
