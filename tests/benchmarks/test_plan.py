@@ -44,7 +44,7 @@ def test_costs_are_planned_for_the_rows_that_are_fitted(monkeypatch, kind):
         return FakePlan()
 
     monkeypatch.setattr(plan.diprime, "plan", fake_plan)
-    data = numeric_set()
+    data = numeric_set("regression")
     case = plan.compare(data, kind, 100.0, 1)
     assert asked == [(len(data.X) - int(0.1 * len(data.X)), 100.0, kind == "boosting")]
     assert 0 <= case.real < 0.9
