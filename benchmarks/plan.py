@@ -95,13 +95,13 @@ def report(cases: Sequence[Case], repeats: int) -> str:
         "",
         "Written by `python -m benchmarks.plan`. The cost of noise is what a model without noise, of as many trees of "
         "the same depth, scores above the private one: in accuracy for classes, in R² for numbers. It is planned by "
-        "`diprime.plan` from the domain and the number of rows alone, as a range from smooth to rough made-up data, "
+        "`diprime.plan` from the domain and the number of rows alone, as the range of three kinds of made-up data, "
         f"and measured on the ten sets: means of {repeats} splits, a tenth of the rows for testing. Boosting: "
         f"δ = 1e-6. Costs that differ by no more than {TOLERANCE:g} count as equal.",
         "",
         f"Of {len(cases)} real costs, {verdicts.count('within')} are within the planned range, {len(above)} above "
         f"(by up to {max(above, default=1):.1f} times) and {len(below)} below (by up to {max(below, default=1):.1f} "
-        "times). The range is wide: a table is smooth or rough, and a plan does not know which.",
+        "times). The range is wide: a table is simple, smooth or rough, and a plan does not know which.",
         "",
         "| data | model | ε | measure | planned cost | real cost | real cost is |",
         "|---|---|---|---|---|---|---|",

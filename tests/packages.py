@@ -39,8 +39,8 @@ print(diprime.__version__, "interpreted" if interpreted else "compiled", repr(mo
 
 NEEDED_BY_TESTS = (
     "pyproject.toml", "Makefile", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "tests/golden.json",
-    "tests/oldest.txt", "tests/fixtures/digests.json", "benchmarks/mutants/patches", "docs/privacy.md", "docs/scores.md",
-    "examples/demo.py", ".github/workflows/wheels.yml", "src/diprime/privacy/mechanisms/laplace.md",
+    "tests/oldest.txt", "tests/fixtures/digests.json", "benchmarks/mutants/patches", "docs/privacy.md",
+    "docs/scores.md", "examples/demo.py", ".github/workflows/wheels.yml", "src/diprime/privacy/mechanisms/laplace.md",
     "src/diprime/kernels/histogram.py",
 )  # fmt: skip
 

@@ -230,7 +230,7 @@ def test_plan_needs_no_data(folder):
     assert said["ledger"]["total"] == said["epsilon"] == "1/2"
     assert said["of_domain"] == {"epsilon": "0", "delta": "0"}
     lost = [max(made["lost_to_noise"], 0) for made in said["rehearsals"]]
-    assert [made["kind"] for made in said["rehearsals"]] == ["smooth", "rough"]
+    assert [made["kind"] for made in said["rehearsals"]] == ["simple", "smooth", "rough"]
     assert said["lost_to_noise"] == {"least": min(lost), "most": max(lost)}
     assert (
         said["rehearsals"][0]["lost_to_noise"] == said["rehearsals"][0]["noiseless"] - said["rehearsals"][0]["private"]
@@ -270,7 +270,7 @@ def test_plan_of_boosting(folder):
         assert re.search(rf"{charge.kind} .*{rounded_text(charge.total, 4)} .*{ledger.share(charge):.1%}", printed)
     sum_of_charges = rounded_text(gaussian_budget(Fraction(1, 2), Fraction(1, 10**7)))
     assert f"Sum: μ² = {sum_of_charges}. At δ = 1e-07 that is ε = 0.5." in printed
-    assert re.search(r"smooth .*\d\.\d{3}.*\n.*rough", printed)
+    assert re.search(r"simple .*\d\.\d{3}.*\n.*smooth .*\n.*rough", printed)
 
 
 def test_plan_of_boosting_without_privacy(folder):

@@ -75,11 +75,11 @@ def plan(
     """Say what a fit would be like, without data.
 
     Trees, depth, the split of the budget and the noise are what the fit would have. Scores are those of rehearsals on
-    two kinds of made-up data of the same domain and size, with and without noise. In the "smooth" kind, values fill the
-    domain evenly and five features have effects that add up. In the "rough" kind, values are crowded at one end of
-    their ranges and pairs of features have effects that change by steps. Real tables differ from both: the costs of
-    noise tell which order of magnitude to expect. `benchmarks/results/plan.md` has planned and real costs on ten
-    public tables.
+    three kinds of made-up data of the same domain and size, with and without noise. In the "simple" kind, one feature
+    tells nearly all of the target. In the "smooth" kind, five features have effects that add up. In the "rough" kind,
+    values are crowded at one end of their ranges and pairs of features have effects that change by steps. Real tables
+    differ from all three: the costs of noise tell which order of magnitude to expect. `benchmarks/results/plan.md` has
+    planned and real costs on ten public tables.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def plan(
     >>> planned.ledger.total, planned.measure, planned.shape.n_trees >= 1
     (Fraction(1, 1), 'accuracy', True)
     >>> [rehearsal.kind for rehearsal in planned.rehearsals]
-    ['smooth', 'rough']
+    ['simple', 'smooth', 'rough']
     """
     _check_positive(n_records, "n_records")
     _check_positive(repeats, "repeats")

@@ -20,7 +20,6 @@ from diprime.domain.kinds import Feature
 from diprime.domain.moments import DAY
 from diprime.domain.tables import Array, Table, object_array, table_of
 
-INFORMATIVE_FEATURES = 5
 GRID = 8
 """The number of steps of each of two features that interact."""
 BATCH_ROWS = 50_000
@@ -42,6 +41,8 @@ class Kind:
     ----------
     name : str
         What to call it.
+    n_informative : int
+        The number of features that have effects.
     interacts : bool
         Whether pairs of features have effects, by steps, or single features, in a line.
     skew : int
@@ -54,6 +55,7 @@ class Kind:
     """
 
     name: str
+    n_informative: int
     interacts: bool
     skew: int
     class_signal: float
@@ -62,8 +64,9 @@ class Kind:
 
 
 KINDS = (
-    Kind("smooth", interacts=False, skew=1, class_signal=3.0, number_signal=0.15, number_noise=0.1),
-    Kind("rough", interacts=True, skew=3, class_signal=6.0, number_signal=0.15, number_noise=0.05),
+    Kind("simple", 1, interacts=False, skew=1, class_signal=8.0, number_signal=0.2, number_noise=0.03),
+    Kind("smooth", 5, interacts=False, skew=1, class_signal=3.0, number_signal=0.15, number_noise=0.1),
+    Kind("rough", 5, interacts=True, skew=3, class_signal=6.0, number_signal=0.15, number_noise=0.05),
 )
 
 
@@ -100,12 +103,12 @@ class SyntheticData:
         The kind of data.
     """
 
-    def __init__(self, domain: Domain, seed: int, kind: Kind = KINDS[0]) -> None:
+    def __init__(self, domain: Domain, seed: int, kind: Kind) -> None:
         self._domain = domain
         self._kind = kind
         self._rng = np.random.default_rng(seed)
         n_scores = domain.layout.n_outputs if domain.task == "classification" else 1
-        names = [domain.names[i] for i in self._rng.permutation(domain.n_features)[:INFORMATIVE_FEATURES]]
+        names = [domain.names[i] for i in self._rng.permutation(domain.n_features)[: kind.n_informative]]
         self._effects: list[tuple[tuple[str, ...], Floats]]
         if kind.interacts and len(names) > 1:
             self._effects = [(pair, self._random(GRID * GRID, n_scores)) for pair in pairwise(names)]

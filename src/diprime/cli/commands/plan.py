@@ -57,9 +57,9 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
     """Say what a fit would be like, without touching data.
 
     Trees, depth, the split of the budget and the noise are what the fit would have. The accuracy is that of
-    rehearsals on two kinds of made-up data: smooth, where values fill the domain evenly and the effects of five
-    features add up, and rough, where values are crowded and pairs of features have effects. They tell which order of
-    magnitude the cost of noise has at this size and budget, not how well your data can be predicted. With
+    rehearsals on three kinds of made-up data: simple, where one feature tells nearly all; smooth, where the effects of
+    five features add up; and rough, where values are crowded and pairs of features have effects. They tell which order
+    of magnitude the cost of noise has at this size and budget, not how well your data can be predicted. With
     --max-records, or a domain that was learnt from persons, persons are protected, and each is taken to have so many of
     the rows. What a learnt domain has cost is added to epsilon. What is open in the domain is learnt from the made-up
     data: numbers from 1 to 1000, text of ten levels, two classes. A fit pays for it likewise.
