@@ -1,4 +1,4 @@
-"""Before anybody sees the data: what would a fit be like, and what would a larger budget buy?"""
+"""What would a fit be like, and what would a larger budget buy? A plan says so before anybody sees the data."""
 
 import numpy as np
 
@@ -16,7 +16,8 @@ def patients(n: int, seed: int) -> tuple[list[list[object]], np.ndarray]:
     ages, pressures = rng.integers(0, 105, n), rng.normal(130, 35, n)
     wards = rng.choice(["surgery", "medicine", "other", "maternity"], n, p=[0.3, 0.4, 0.25, 0.05])
     rows = [[int(a), float(p), str(w)] for a, p, w in zip(ages, pressures, wards, strict=True)]
-    return rows, np.where(ages + 0.3 * pressures + rng.normal(0, 10, n) > 110, "ward", "home")
+    is_ill = ages + 0.3 * pressures > rng.normal(110, 10, n)
+    return rows, np.where(is_ill, "ward", "home")
 
 
 def main() -> None:
