@@ -601,7 +601,7 @@ def different_domain(folder, tmp_path):
         (lambda text: text.split("\n")[0], "has no rows"),
         (lambda text: text.replace("hours", "time", 1), "lacks the column 'hours'"),
         (lambda text: re.sub(r"\n\d+,", "\nold,", text), "not a number in column 'age', in row 1"),
-        (lambda text: text + "1,2,3,4,5,6,7\n", "more fields than the header"),
+        (lambda text: text + "1,2,3,4,5,6,7\n", "has 7 fields in row 3001 below the header, which has 6"),
     ],
 )
 def test_invalid_data_write_nothing(folder, tmp_path, edit, reason):

@@ -336,7 +336,7 @@ def _series_column(series: nw.Series[Any], where: str) -> Column:
     if dtype == nw.Object or _has_null_dtype(native):
         return Column(len(series), "object", lambda start, stop: object_array(values(start, stop)), values, name)
     if dtype in (nw.Date, nw.Datetime):
-        return Column(len(series), "date", _date_reader(series), values, name)
+        return Column(len(series), "date", _date_reader(_in_pyarrow(series, native)), values, name)
     if dtype.is_temporal():
         _refuse_durations(where, dtype)
     if not (dtype.is_numeric() or dtype == nw.Boolean):
@@ -370,6 +370,13 @@ def _value_reader(series: nw.Series[Any]) -> Callable[[int, int], Sequence[Any]]
             return [value(at) for at in range(start, stop)]
 
     return values
+
+
+def _in_pyarrow(series: nw.Series[Any], native: Any) -> nw.Series[Any]:
+    """Return a column of pandas that Arrow backs as one of pyarrow: pandas 2 shifts it to UTC without its zone."""
+    if not series.implementation.is_pandas() or type(native.dtype).__name__ != "ArrowDtype":
+        return series
+    return nw.from_native(_wrap_bare_columns(native.array.__arrow_array__()), series_only=True)
 
 
 def _date_reader(series: nw.Series[Any]) -> Callable[[int, int], moments.Moments]:
