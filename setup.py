@@ -15,6 +15,9 @@ UNROLLED = ("histogram", "scoring")
 NOT_COMPILED = ("__init__", "_shim", "constants")
 KERNELS = sorted(p for p in Path("src/diprime/kernels").glob("*.py") if p.stem not in NOT_COMPILED)
 
+# Listing files and metadata needs no C, which takes a while to write.
+IS_BUILD = not {"sdist", "egg_info", "dist_info"} & set(sys.argv)
+
 extensions = cythonize(
     [
         Extension(
@@ -22,7 +25,7 @@ extensions = cythonize(
             [str(p)],
             extra_compile_args=COMPILE_ARGS + (UNROLL if p.stem in UNROLLED else []),
         )
-        for p in KERNELS
+        for p in (KERNELS if IS_BUILD else [])
     ],
     compiler_directives={
         "language_level": 3,
@@ -38,4 +41,4 @@ for extension in extensions:
     # Set here, because cythonize() forgets it. Published wheels must not lack a kernel unnoticed.
     extension.optional = os.environ.get("DIPRIME_REQUIRE_KERNELS") != "1"
 
-setup(ext_modules=extensions)
+setup(ext_modules=extensions, options={"build_ext": {"parallel": os.cpu_count()}})

@@ -22,7 +22,8 @@ def numbers(pattern, text):
 
 def test_every_example_is_tested():
     tested = {
-        "bike_rentals", "census_income", "demo", "emergency_room", "log_scaled_rent", "open_ranges", "private_search",
+        "bike_rentals", "census_income", "demo", "emergency_room", "log_scaled_rent", "open_ranges", "planning",
+        "private_search",
         "several_visits", "signed_model", "study", "two_hospitals",
     }  # fmt: skip
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
@@ -150,3 +151,11 @@ def test_a_forged_ledger_is_noticed(capsys):
     assert signed.startswith("Signed: Privacy ledger: epsilon = 3 of 3")
     assert "epsilon = 0.1 of 0.1" in forged
     assert "is not the file that was signed" in refused
+
+
+def test_a_plan_says_that_a_larger_budget_costs_less_noise(capsys):
+    printed = printed_by("planning", capsys)
+    assert len(numbers(r"noise costs from [\d.]+ to ([\d.]+)", printed)) == 2
+    scarce, ample = numbers(r"deviation of\n +([\d.]+) records", printed)
+    assert scarce > ample
+    assert re.search(r"ward: \d+ unlisted", printed)

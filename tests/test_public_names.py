@@ -12,8 +12,8 @@ import diprime
 TOP_LEVEL = {
     "AdditiveForest", "Budget", "BudgetError", "Categorical", "Charge", "Date", "DiPriMeBoostingClassifier",
     "DiPriMeBoostingRegressor", "DiPriMeClassifier", "DiPriMeRegressor", "Domain", "Explanation", "Forest", "Integer",
-    "Ledger", "ModelFileError", "Numeric", "PrivacyWarning", "PrivateScore", "PrivateSearch", "__version__", "load",
-    "merge", "private_score", "private_score_batches",
+    "Ledger", "ModelFileError", "Numeric", "Plan", "PrivacyWarning", "PrivateScore", "PrivateSearch", "__version__",
+    "load", "merge", "plan", "private_score", "private_score_batches",
 }  # fmt: skip
 # Each façade, the modules whose public names it re-exports, and these names.
 FACADES = {

@@ -10,6 +10,7 @@ from diprime.model.additive import AdditiveForest
 from diprime.model.explanation import Explanation
 from diprime.model.files import ModelFileError
 from diprime.model.forest import Forest
+from diprime.planning import Plan, plan
 from diprime.privacy.budget import Budget
 from diprime.privacy.charges import Charge
 from diprime.privacy.ledger import Ledger, PrivacyWarning
@@ -35,12 +36,14 @@ __all__ = [
     "Ledger",
     "ModelFileError",
     "Numeric",
+    "Plan",
     "PrivacyWarning",
     "PrivateScore",
     "PrivateSearch",
     "__version__",
     "load",
     "merge",
+    "plan",
     "private_score",
     "private_score_batches",
 ]

@@ -18,6 +18,7 @@ from benchmarks.paths import ROOT
         "open_domains",
         "paper",
         "persons",
+        "plan",
         "scores",
         "search",
         "speed",

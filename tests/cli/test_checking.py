@@ -5,19 +5,20 @@ from datetime import date, datetime
 import polars as pl
 import pytest
 
-from diprime.cli.checking import ColumnCheck, Kept, check
+from diprime.cli.checking import check
 from diprime.cli.data_files import DataFile
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.domain import Categorical, Date, Domain, Integer, Numeric
+from diprime.domain.checking import ColumnCheck, Kept
 
 PEOPLE = Domain.from_toml(PEOPLE_DOMAIN)
 AGE, SEX = Numeric(0, 255), Categorical(["F", "M"])
 
 
 def checked(path, domain, target):
-    n_rows, checks, persons = check(DataFile(path), domain, target, lambda share: None)
-    assert persons is None
-    return n_rows, checks
+    found = check(DataFile(path), domain, target, lambda share: None)
+    assert found.persons is None
+    return found.n_rows, {**found.columns, target: found.target}
 
 
 def test_every_kind_of_value_is_counted(tmp_path):
@@ -79,7 +80,7 @@ def test_records_of_persons_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr("diprime.cli.parquet_file.MAX_ROWS", 3)
     ids = [1, 2, None, 1, 1, 1, 3, 3, None, 1, 1]  # six, one and two records, in several batches
     pl.DataFrame({"age": [1.0] * 11, "sex": ["F"] * 11, "id": ids}).write_parquet(tmp_path / "d")
-    *_, persons = check(DataFile(tmp_path / "d"), Domain({"age": AGE}, SEX), "sex", lambda share: None, "id")
+    persons = check(DataFile(tmp_path / "d"), Domain({"age": AGE}, SEX), "sex", lambda share: None, "id").persons
     assert (persons.n_persons, persons.n_records, persons.n_unknown, persons.most) == (3, 9, 2, 6)
     assert persons.kept() == [
         Kept(1, 1 / 3, 3 / 9),
@@ -93,7 +94,7 @@ def test_records_of_persons_are_counted(tmp_path, monkeypatch):
 
 def test_a_table_of_nobody(tmp_path):
     pl.DataFrame({"age": [1.0], "sex": ["F"], "id": [None]}).write_parquet(tmp_path / "d")
-    *_, persons = check(DataFile(tmp_path / "d"), Domain({"age": AGE}, SEX), "sex", lambda share: None, "id")
+    persons = check(DataFile(tmp_path / "d"), Domain({"age": AGE}, SEX), "sex", lambda share: None, "id").persons
     assert (persons.n_persons, persons.n_unknown) == (0, 1)
     assert persons.kept() == [Kept(1, 0.0, 0.0)]
 

@@ -119,19 +119,62 @@ def test_the_number_of_columns_is_bounded(tmp_path):
         DataFile(csv(tmp_path, b"," * 100_000 + b"\n"))
 
 
-def test_rows_that_lack_fields_do_not_fill_the_memory(tmp_path, monkeypatch):
-    """A row of two bytes has a value, which may be missing, of each of the columns."""
-    header = ",".join(f"c{i}" for i in range(50))
-    path = csv(tmp_path, header + "\n" + "".join(f"{i}\n" for i in range(3000)))
-    monkeypatch.setattr(data_files, "MAX_CELLS", 10_000)
-    shares = []
-    batches = list(DataFile(path).batches([f"c{i}" for i in range(50)], shares.append))
-    assert max(batch.height * batch.width for batch in batches) <= 10_000
-    assert sum(shares) == pytest.approx(1, abs=0.02)
-    assert [int(v) for batch in batches for v in batch["c0"]] == list(range(3000))
-    monkeypatch.setattr(data_files, "MAX_CELLS_PER_BYTE", 5)
-    with pytest.raises(InputError, match="far fewer fields than the header"):
-        list(DataFile(path).batches([f"c{i}" for i in range(50)], ignore))
+def test_a_column_that_is_there_twice_is_refused(tmp_path):
+    for header, called in (("a,b,a", "named 'a'"), ('a,"b","b"', "named 'b'"), ("a,,", "without a name")):
+        with pytest.raises(InputError, match=rf"data\.csv has two columns {called}; rename or remove one of them\.$"):
+            DataFile(csv(tmp_path, f"{header}\n1,2,3\n"))
+    assert DataFile(csv(tmp_path, "a,a_duplicated_0,A, a\n")).columns == ["a", "a_duplicated_0", "A", " a"]
+
+
+@pytest.mark.parametrize(
+    ("record", "n_fields"),
+    [(b"x,2", "2 fields"), (b"x", "1 field"), (b"x,2,3,4", "4 fields"), (b'x,"2,\n\n3"', "2 fields")],
+)
+def test_the_error_of_a_ragged_row_names_the_row_and_not_the_values(tmp_path, monkeypatch, record, n_fields):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 20)
+    path = csv(tmp_path, b"a,b,c\r\n" + b'1,"2\n\n,",3\r\n\r\n' * 20 + record + b"\n" + b"1,2,3\n" * 20)
+    with pytest.raises(InputError, match=rf"has {n_fields} in row 21 below the header, which has 3;") as caught:
+        list(DataFile(path).batches(["c"], ignore))
+    assert "x" not in str(caught.value).partition("data.csv")[2]
+
+
+def test_quotes_inside_of_fields_are_no_ragged_rows(tmp_path):
+    rows = next(DataFile(csv(tmp_path, 'a,b,c\n5" x,6",7\n1,2,3\n')).batches(["a", "b", "c"], ignore)).rows()
+    assert rows == [('5" x', '6"', "7"), ("1", "2", "3")]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_blank_lines_are_no_rows(tmp_path, monkeypatch, line_end):
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 12)
+    lines = ["a,b", "1,2", "", "", "3,", ",4", '5,"x\n\ny"', "", "6,7", "", ""]
+    file = DataFile(csv(tmp_path, line_end.join(lines)))
+    rows = [row for batch in file.batches(["a", "b"], ignore) for row in batch.rows()]
+    assert rows == [("1", "2"), ("3", None), (None, "4"), ("5", "x\n\ny"), ("6", "7")]
+    assert file.no_rows().columns == ["a", "b"]
+    path = csv(tmp_path, line_end.join(["a,b", "1,2", "", "secret,3"]))
+    with pytest.raises(InputError, match="in row 2 below the header"):
+        codes_of(path, {"a": Numeric(0, 255)})
+    with pytest.raises(InputError, match="has no rows"):
+        list(DataFile(csv(tmp_path, line_end.join(["a,b", "", "", ""]))).batches(["a"], ignore))
+
+
+def test_in_a_file_of_one_column_a_blank_line_is_a_missing_value(tmp_path):
+    assert codes_of(csv(tmp_path, "a\n1\n\n2\n"), {"a": Numeric(0, 255)}) == [[1], [MISSING], [2]]
+
+
+def test_numbers_have_decimal_commas_where_semicolons_separate(tmp_path):
+    features = {"a": Numeric(0, 25.5), "b": Categorical([0, 2.5, "1,5"])}
+    path = csv(tmp_path, 'a;b\n1,25;2,5\n1.25;2.5\n ,5 ;1,5\n-1,5e1;0,0\n?;"3,5"\n')
+    file = DataFile(path)
+    assert file.has_decimal_commas
+    assert codes_of(path, features) == [[12, 1], [12, 1], [5, 2], [0, 0], [MISSING, OTHER]]
+    for number in ("1,234,567", "1.234,5", "1,234.5", ","):
+        with pytest.raises(InputError, match="not a number in column 'a', in row 1"):
+            codes_of(csv(tmp_path, f"a;b\n{number};0\n"), features)
+    for separator in (",", "\t"):
+        path = csv(tmp_path, f'a{separator}b\n"1,25"{separator}0\n')
+        with pytest.raises(InputError, match="not a number in column 'a', in row 1"):
+            codes_of(path, features)
 
 
 def test_a_score_file_that_would_fill_the_memory_is_refused(tmp_path):
@@ -161,7 +204,8 @@ def test_the_separator_is_read_from_the_header(tmp_path, separator):
         (b"", "is empty"),
         (b"\n\n", "is empty"),
         (b"PK\x03\x04 a spreadsheet", "is compressed, or a spreadsheet"),
-        (b"a,b\n1,2,3\n", "more fields than the header"),
+        (b"a,b\n1,2,3\n", "has 3 fields in row 1 below the header, which has 2"),
+        (b'a,b\n "1,2",3\n', "more fields than the header"),
         (b"a,b\n\xff\xfe,2\n", "not UTF-8"),
         (b'a,b\n"1,2\n', "quote is not closed"),
         (b"PAR1 this is no parquet", "cannot be read as Parquet: it is incomplete or damaged"),

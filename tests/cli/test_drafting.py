@@ -3,6 +3,7 @@
 import os
 from datetime import date, datetime, time
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import example, given, settings
@@ -81,17 +82,58 @@ def test_the_task_can_be_given(tmp_path):
 
 
 def test_names_of_persons_are_left_out(tmp_path):
-    columns = {"name": [f"p{i}" for i in range(300)], "key": range(300), "a": [i / 7 for i in range(300)]}
+    columns = {"name": [f"p{i}" for i in range(300)], "row": range(300), "a": [i / 7 for i in range(300)]}
     path = written(tmp_path, {**columns, "y": [0, 1, 2] * 100})
     text, domain = drafted(path, "y")
     assert domain.names == ("a",)
-    assert "# Left out: 'name', which has more than 254 different texts" in text
-    assert "# Left out: 'key', whose whole numbers never repeat" in text
+    assert "# Left out: 'name', which has at least 300 different texts, as names and keys of persons have.\n" in text
+    assert "# Left out: 'row', whose whole numbers look like keys of persons or records.\n" in text
     with pytest.raises(InputError, match=r"'name' .* does not hold classes"):
         drafted(path, "name")
     path = written(tmp_path, {"name": [f"p{i}" for i in range(300)], "y": [0, 1, 2] * 100})
     with pytest.raises(InputError, match="no column that could be a feature"):
         drafted(path, "y")
+
+
+def visits(n_rows, n_patients):
+    """Return numbers of patients with several visits each, diagnoses, and bills, many of which are zero."""
+    rng = np.random.default_rng(0)
+    patients = rng.integers(0, n_patients, n_rows)
+    diagnoses = rng.zipf(1.3, n_rows).clip(max=700)
+    bills = np.where(rng.random(n_rows) < 0.05, 0, rng.integers(-1000, 10**6, n_rows))
+    return patients, [f"{number}.{number % 7}" for number in diagnoses], bills
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_keys_of_persons_with_several_records_are_left_out_and_codes_are_kept(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("diprime.cli.data_files.BLOCK_BYTES", 5000)
+    monkeypatch.setattr("diprime.cli.parquet_file.MAX_ROWS", 700)
+    patients, diagnoses, bills = visits(3000, 3000)
+    assert 0.6 < len(set(patients)) / 3000 < 0.7
+    diagnoses[0] = "none"
+    columns = {"patient": 10**6 + patients, "diagnosis": [f"D{code}" for code in diagnoses], "bill": bills}
+    text, domain = drafted(written(tmp_path, {**columns, "y": patients % 2}, kind), "y")
+    assert domain.features == {"diagnosis": Categorical(buckets=254), "bill": Integer(-1000000, 1000000)}
+    n_codes = len(set(diagnoses))
+    assert n_codes > 254
+    assert f"# Codes: 'diagnosis' has at least {n_codes:,} different texts" in text
+    assert "# Left out: 'patient', " in text
+
+
+def test_a_quantity_that_was_left_out_can_be_uncommented(tmp_path):
+    path = written(tmp_path, {"steps": [7 * i for i in range(300)], "a": [0.5, 1, 2] * 100, "y": [0, 1, 2] * 100})
+    text, domain = drafted(path, "y")
+    assert domain.names == ("a",)
+    above, _, below = text.partition("# What was left out as keys; take the # off if these are quantities.\n")
+    assert Domain.from_toml(above + below.replace("# ", "")).features["steps"] == Integer(0, 3000)
+
+
+def test_semicolons_go_with_decimal_commas(tmp_path):
+    (tmp_path / "a.csv").write_text("a;b;y\n1,5;x;0,5\n2,25;1,5;1\n?;y;0,5\n")
+    _, domain = drafted(tmp_path / "a.csv", "y", "classification")
+    assert domain.features == {"a": Numeric(1.5, 2.3), "b": Categorical(["1,5", "x", "y"])}
+    assert domain.target == Categorical([0.5, 1])
+    assert drafted(tmp_path / "a.csv", "y")[1].target == Numeric(0.5, 1)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -76,7 +76,7 @@ def test_errors_are_explained(error, message):
 
 
 def test_a_panic_is_one_sentence(folder, tmp_path, monkeypatch):
-    def panic(*arguments):
+    def panic(*arguments, **options):
         raise pl.exceptions.PanicException("assertion failed at 17 rows")
 
     monkeypatch.setattr("diprime.cli.data_files.read_numbers", panic)

@@ -8,12 +8,12 @@
 - `shell`: what all commands share: output, errors, progress bars, signals and exit codes;
 - `outputs`: commands that never write over their own inputs;
 - `data_files`: CSV and Parquet files, read in batches, and files of domains;
+- `csv_records`: the records of a CSV file, which all have as many fields;
 - `parquet_file`, `parquet_child`: Parquet files, which a child process reads;
 - `text_values`: text as values of a domain;
 - `learning`: a domain learnt privately (``diprime domain learn``);
-- `drafting`: a first draft of a domain, read from the data (``diprime domain draft``);
+- `drafting`, `repeats`: a first draft of a domain, read from the data (``diprime domain draft``);
 - `checking`: how much of a table lies outside its domain (``diprime domain check``);
-- `planning`: simulated fits, without data (``diprime plan``);
 - `demo_data`: synthetic people (``diprime demo``).
 """
 

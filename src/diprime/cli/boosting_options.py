@@ -68,7 +68,7 @@ NoInteractionsOption = Annotated[
 def estimator_options(
     boost: bool, delta: float | None, rounds: int | None, learning_rate: float | None, no_interactions: bool
 ) -> dict[str, Any]:
-    """Return the options as arguments of `diprime.cli.planning.estimator`; those not given have its defaults."""
+    """Return the options as arguments of `diprime.estimators.models.estimator`; those not given have its defaults."""
     given = {"delta": delta, "n_rounds": rounds, "learning_rate": learning_rate}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if boost:

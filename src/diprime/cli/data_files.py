@@ -1,20 +1,23 @@
 """CSV and Parquet files, read in batches of rows, and files of domains and scores.
 
 A text that is not a number in a numeric column, or not a date in a column of dates, is an error. The message names the
-row but not the value. It is for the holder of the data, and nothing has been released at that point.
+row but not the value. So does that of a row that has not as many fields as the header. They are for the holder of the
+data, and nothing has been released at that point.
 """
 
 from __future__ import annotations
 
 import codecs
 import io
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import polars as pl
 
+from diprime.cli.csv_records import Dialect, RaggedRecordError, checked_records, end_of_records, first_record
 from diprime.cli.parquet_file import DamagedFileError, ParquetFile
 from diprime.cli.text_values import as_text, read_categories, read_dates, read_numbers
 from diprime.domain import Categorical, Date, Domain
@@ -27,9 +30,6 @@ BLOCK_BYTES = 1 << 23
 MAX_RECORD_BYTES = 1 << 26
 MAX_COLUMNS = 100_000
 """The largest number of columns of a CSV file: each takes more than a kilobyte in memory, and one byte in the file."""
-MAX_CELLS = 1 << 24
-"""The largest number of values of a batch of a CSV file: rows may have fewer bytes than there are columns."""
-MAX_CELLS_PER_BYTE = 100
 MAX_LACKING_LISTED = 5
 MAX_COLUMNS_LISTED = 10
 
@@ -60,6 +60,8 @@ class DataFile:
         The names of the columns.
     is_csv : bool
         Whether it is a CSV file, all of whose values are text, or a Parquet file, whose columns have types.
+    has_decimal_commas : bool
+        Whether numbers may have decimal commas: in a CSV file that is separated by semicolons.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,7 +71,7 @@ class DataFile:
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is a pipe or a device, which cannot be read twice; save it as a file first.")
         with path.open("rb") as file:
-            header = _first_record(file)
+            header = first_record(file, BLOCK_BYTES)
         if not header.strip():
             raise InputError(
                 f"{path} is empty, or its first line is; give a CSV file with a header, or a Parquet file."
@@ -85,16 +87,27 @@ class DataFile:
             )
         self._header_bytes = len(header)
         self._header = header.removeprefix(codecs.BOM_UTF8).rstrip(b" \r\n") + b"\n"  # a tab may be a separator
+        self._separator = max(b",;\t", key=self._header.count)
+        self.has_decimal_commas = self.is_csv and self._separator == ord(";")
         with self._errors_explained():
             self._parquet = None if self.is_csv else ParquetFile(path)
-            self.columns = self.no_rows().columns
+            self.columns = self._csv_columns() if self._parquet is None else self._parquet.no_rows.columns
 
-    def _scan_csv(self, block: bytes) -> pl.LazyFrame:
-        """Scan a block of records as text; after the header, a block is a complete CSV file."""
-        separator = max(",;\t", key=lambda candidate: self._header.count(candidate.encode()))
-        if self._header.count(separator.encode()) >= MAX_COLUMNS:
+    def _csv_columns(self) -> list[str]:
+        """Return the names in the header of a CSV file; refuse two that are equal."""
+        if self._header.count(self._separator) >= MAX_COLUMNS:
             raise InputError(f"{self.path} cannot be read as CSV: it has more than {MAX_COLUMNS:,} columns.")
-        return pl.scan_csv(io.BytesIO(self._header + block), infer_schema=False, separator=separator)
+        names = [name or "" for name in self._scan_csv(b"", has_header=False).collect().row(0)]
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            called = f"named {shortened(twice)!r}" if twice else "without a name"
+            raise InputError(f"{self.path} has two columns {called}; rename or remove one of them.")
+        return names
+
+    def _scan_csv(self, block: bytes, *, has_header: bool = True) -> pl.LazyFrame:
+        """Scan a block of records as text; after the header, a block is a complete CSV file."""
+        content = io.BytesIO(self._header + block)
+        return pl.scan_csv(content, infer_schema=False, separator=chr(self._separator), has_header=has_header)
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:
@@ -106,7 +119,7 @@ class DataFile:
         except pl.exceptions.PolarsError as error:
             reasons = {
                 "utf-8": _NOT_UTF8,
-                "more fields": "a row has more fields than the header; put quotes around fields that hold separators",
+                "more fields": "a row has more fields than the header; put quotes around fields that hold quotes",
             }
             text = str(error).lower()
             reason = next((r for word, r in reasons.items() if word in text), "a quote is not closed, or it is damaged")
@@ -138,31 +151,37 @@ class DataFile:
     def _csv_batches(self, columns: Sequence[str]) -> Iterator[tuple[pl.DataFrame, float]]:
         """Yield blocks of complete records, each with its share of the file; one block is in memory at a time."""
         size = self.path.stat().st_size
+        first_row = 1
+        for block in self._csv_blocks():
+            rows = self._scan_csv(self._checked(block, first_row)).select(columns).collect()
+            yield rows, len(block) / size
+            first_row += rows.height
+
+    def _csv_blocks(self) -> Iterator[bytes]:
+        """Yield the bytes after the header, cut between records."""
         with self.path.open("rb") as file:
             file.seek(self._header_bytes)
             rest = b""
             while chunk := file.read(BLOCK_BYTES):
                 rest += chunk
-                end = _end_of_records(rest)
+                end = end_of_records(rest)
                 if not end and len(rest) > MAX_RECORD_BYTES:
                     raise InputError(f"{self.path} cannot be read as CSV: a quote is not closed.")
-                for block in self._small_blocks(rest[:end], len(columns)):
-                    yield self._scan_csv(block).select(columns).collect(), len(block) / size
+                yield rest[:end]
                 rest = rest[end:]
-        for block in self._small_blocks(rest, len(columns)) if rest else ():
-            yield self._scan_csv(block).select(columns).collect(), len(block) / size
+        if rest:
+            yield rest
 
-    def _small_blocks(self, block: bytes, n_columns: int) -> Iterator[bytes]:
-        """Cut a block of records into blocks of `MAX_CELLS` values; refuse one that has far more values than bytes."""
-        n_cells = block.count(b"\n") * n_columns
-        if n_cells > MAX_CELLS and n_cells > MAX_CELLS_PER_BYTE * len(block):
-            raise InputError(f"{self.path} cannot be read as CSV: its rows have far fewer fields than the header.")
-        end = _end_of_records(block[: len(block) // 2]) if n_cells > MAX_CELLS else 0
-        if end:
-            yield from self._small_blocks(block[:end], n_columns)
-            yield from self._small_blocks(block[end:], n_columns)
-        else:
-            yield block
+    def _checked(self, block: bytes, first_row: int) -> bytes:
+        """Return a block without blank lines; refuse rows that do not have as many fields as the header."""
+        try:
+            return checked_records(block, Dialect(self._separator, len(self.columns)))
+        except RaggedRecordError as error:
+            raise InputError(
+                f"{self.path} has {error.n_fields} field{'s' * (error.n_fields != 1)} in row {first_row + error.row} "
+                f"below the header, which has {len(self.columns)}; complete the row, and put quotes around fields that "
+                "hold separators."
+            ) from None
 
     def no_rows(self) -> pl.DataFrame:
         """Return the table without its rows: names and types of columns, which are all text in a CSV file."""
@@ -191,9 +210,9 @@ class DataFile:
         if text is None:
             return column
         if isinstance(feature, Categorical):
-            return read_categories(text, feature)
+            return read_categories(text, feature, decimal_commas=self.has_decimal_commas)
         is_date = isinstance(feature, Date)
-        values, unreadable = (read_dates if is_date else read_numbers)(text)
+        values, unreadable = read_dates(text) if is_date else self.read_numbers(text)
         row = unreadable.arg_max() if unreadable.any() else None
         if row is not None:
             what = "a date such as 2020-12-31" if is_date else "a number"
@@ -202,6 +221,10 @@ class DataFile:
                 "below the header; correct it, leave it empty, or declare the column categorical."
             )
         return values
+
+    def read_numbers(self, text: pl.Series) -> tuple[pl.Series, pl.Series]:
+        """Return text as numbers, by the decimal marks of the file, and a mask of the values that are none."""
+        return read_numbers(text, decimal_commas=self.has_decimal_commas)
 
 
 class RecordBatches:
@@ -235,26 +258,6 @@ class RecordBatches:
         for batch in self._file.decoded_batches(columns, self._advance, self._persons):
             persons = (batch[name] for name in self._persons)
             yield batch.select(self._domain.columns), batch[self._target], *persons
-
-
-def _first_record(file: BinaryIO) -> bytes:
-    """Return the header, which spans several lines if a quoted name holds line breaks."""
-    record = line = file.readline(BLOCK_BYTES)
-    while line and record.count(b'"') % 2 and len(record) < BLOCK_BYTES:
-        line = file.readline(BLOCK_BYTES)
-        record += line
-    return record
-
-
-def _end_of_records(data: bytes) -> int:
-    """Return the end of the last complete record: the last line break outside of quotes."""
-    end = data.rfind(b"\n") + 1
-    open_quote = data.count(b'"', 0, end) % 2
-    while end and open_quote:
-        before = data.rfind(b"\n", 0, end - 1) + 1
-        open_quote ^= data.count(b'"', before, end) % 2
-        end = before
-    return end
 
 
 def read_domain(path: Path) -> Domain:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from diprime.cli.data_files import Advance, DataFile, InputError
-from diprime.cli.text_values import MISSING_WORDS, as_text, read_dates, read_numbers
+from diprime.cli.repeats import Repeats
+from diprime.cli.text_values import MISSING_WORDS, as_text, read_dates, read_numbers, to_number
 from diprime.domain import Categorical, Date, Domain, Integer, Numeric, Origin, Task
 from diprime.domain.codes import BUCKETS
+from diprime.domain.files import write_feature
 from diprime.domain.inference import SeenDates
 from diprime.domain.kinds import Feature, Target
 from diprime.domain.levels import EXACT
@@ -41,6 +43,10 @@ class ColumnDraft:
 
     Attributes
     ----------
+    name : str
+        The name of the column.
+    decimal_commas : bool
+        Whether numbers in text may have decimal commas.
     is_unsupported : bool
         Whether the column holds lists, bytes, durations or times without a date.
     all_numbers, all_whole : bool
@@ -51,12 +57,14 @@ class ColumnDraft:
         Whether all values are dates.
     dates : SeenDates
         The range of the dates, and the parts in which they differ.
-    never_repeats : bool
-        Whether no batch holds a value twice.
+    repeats : Repeats
+        How often values occur, unless they are numbers that are not whole.
     distinct : set or None
         The different values; None if there are more than `MAX_LEVELS`.
     """
 
+    name: str
+    decimal_commas: bool = False
     is_unsupported: bool = False
     all_numbers: bool = True
     low: float = math.inf
@@ -64,7 +72,7 @@ class ColumnDraft:
     all_whole: bool = True
     all_dates: bool = True
     dates: SeenDates = field(default_factory=SeenDates)
-    never_repeats: bool = True
+    repeats: Repeats = field(default_factory=Repeats)
     distinct: set[str | int | float | bool] | None = field(default_factory=set)
 
     def update(self, column: pl.Series) -> None:
@@ -81,7 +89,7 @@ class ColumnDraft:
         if text is not None:
             text = text.str.strip_chars()
             present = text.filter(text.is_not_null() & ~text.str.to_lowercase().is_in(MISSING_WORDS))
-            numbers, unreadable = read_numbers(present)
+            numbers, unreadable = read_numbers(present, decimal_commas=self.decimal_commas)
             self.all_numbers &= not unreadable.any()
             self._update_dates(present)
         else:
@@ -95,7 +103,8 @@ class ColumnDraft:
             finite = numbers.to_numpy()
             self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
             self.all_whole &= bool((numbers == numbers.round()).all())
-        self.never_repeats &= present.n_unique() == len(present)
+        if not self.all_numbers or self.all_whole:
+            self.repeats.update(present)
         if self.distinct is not None:
             self.distinct |= set(present.unique())
             if len(self.distinct) > MAX_LEVELS:
@@ -121,13 +130,13 @@ class ColumnDraft:
         """Return why the column should not be a feature, or None if it may be one."""
         if self.is_unsupported:
             return "which holds lists, bytes or durations: convert it to numbers or text first"
-        if self.distinct is not None or self.is_date:
+        if self.is_date or (self.is_quantity and not self.all_whole):
             return None
-        if not self.is_quantity:
-            return f"which has more than {MAX_LEVELS} different texts, as names of persons have"
-        return (
-            "whose whole numbers never repeat, as keys of persons do" if self.all_whole and self.never_repeats else None
-        )
+        if not self.repeats.are_keys(self.name, whole_numbers=self.is_quantity):
+            return None
+        if self.is_quantity:
+            return "whose whole numbers look like keys of persons or records"
+        return f"which has at least {self.repeats.n_different:,} different texts, as names and keys of persons have"
 
     def feature(self) -> Feature:
         """Return a feature that covers the values."""
@@ -139,7 +148,8 @@ class ColumnDraft:
                 return Numeric(low, high)
             bottom = round(low)  # equal values have no width, so that the bounds are between whole numbers
             return Integer(bottom, max(round(high), bottom + 1))
-        assert self.distinct is not None
+        if self.distinct is None:
+            return Categorical(buckets=BUCKETS)
         return Categorical(sorted(self.distinct) or ["nothing but missing values was seen"])
 
     def target(self, task: Task | None) -> Target | None:
@@ -151,12 +161,12 @@ class ColumnDraft:
             return None
         if not self.is_quantity:
             return Categorical(sorted(self.distinct))
-        return Categorical(sorted({_as_number(value) for value in self.distinct}))
+        return Categorical(sorted({_as_class(value, self.decimal_commas) for value in self.distinct}))
 
 
 def draft(file: DataFile, target: str, task: Task | None, advance: Advance) -> str:
     """Return the text of a domain file for the columns of a table."""
-    drafts = {name: ColumnDraft() for name in file.columns}
+    drafts = {name: ColumnDraft(name, file.has_decimal_commas) for name in file.columns}
     for batch in file.batches(file.columns, advance):
         for name, column in drafts.items():
             column.update(batch[name])
@@ -169,19 +179,32 @@ def draft(file: DataFile, target: str, task: Task | None, advance: Advance) -> s
     if not features:
         raise InputError(f"{file.path} has no column that could be a feature: they hold names or keys.")
     left_out = [f"# Left out: {name!r}, {reason}.\n" for name, reason in reasons.items() if reason is not None]
+    hashed = [_hashed(column) for name, column in drafts.items() if features.get(name) == Categorical(buckets=BUCKETS)]
     body = Domain(features, target_feature, target_name=target, origin=Origin("read")).to_toml()
     name = repr(file.path.name)[1:-1]  # a line break would end the comment
-    return f"{_HEADER.format(name=name)}{''.join(left_out)}\n{_SIGNATURE}{body}"
+    numbers = [column for name, column in drafts.items() if reasons[name] is not None and column.is_quantity]
+    return f"{_HEADER.format(name=name)}{''.join(left_out + hashed)}\n{_SIGNATURE}{body}{_commented(numbers)}"
 
 
-def _as_number(value: str | float) -> int | float:
-    """Return a number, or a text that is one, as a class: as an integer if it is whole."""
-    if not float(value).is_integer():
-        return float(value)
-    try:
-        return int(value)  # exactly, where a float would round
-    except ValueError:  # such as 1.0 or 1e2 in a text
-        return int(float(value))
+def _commented(columns: list[ColumnDraft]) -> str:
+    """Return the features that columns of keys would be, as comments at the end, where they can be uncommented."""
+    tables = "".join("\n" + write_feature(column.name, column.feature()) for column in columns)
+    lines = "".join(f"# {line}".rstrip() + "\n" for line in tables.splitlines())
+    return f"\n# What was left out as keys; take the # off if these are quantities.\n{lines}" if columns else ""
+
+
+def _hashed(column: ColumnDraft) -> str:
+    return (
+        f"# Codes: {column.name!r} has at least {column.repeats.n_different:,} different texts, which a hash function "
+        f"spreads over {BUCKETS} buckets.\n"
+    )
+
+
+def _as_class(value: str | float, decimal_commas: bool) -> int | float:
+    """Return a number, or a text that is one, as a class: as an integer if it is whole, exactly where it can be."""
+    number = to_number(value.strip(), decimal_commas=decimal_commas) if isinstance(value, str) else value
+    assert number is not None
+    return int(number) if float(number).is_integer() else float(number)
 
 
 def _rounded_dates(dates: SeenDates) -> Date:

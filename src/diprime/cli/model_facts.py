@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from diprime.cli.planning import Model
+from diprime.estimators.models import Model
 
 
 def importances(model: Model) -> dict[str, float]:

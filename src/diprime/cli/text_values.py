@@ -28,9 +28,11 @@ def as_text(column: pl.Series) -> pl.Series | None:
     return column.cast(pl.String) if column.dtype in (pl.String, pl.Categorical, pl.Enum) else None
 
 
-def read_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+def read_numbers(column: pl.Series, *, decimal_commas: bool = False) -> tuple[pl.Series, pl.Series]:
     """Return text as numbers, null if missing, and a mask of the values that are neither."""
     text = column.str.strip_chars()
+    if decimal_commas:  # the first only: 1,234,567 is no number
+        text = text.str.replace(",", ".", literal=True)
     numbers = text.cast(pl.Float64, strict=False)
     unreadable = numbers.is_null() & text.is_not_null()
     if unreadable.any():
@@ -47,19 +49,19 @@ def read_dates(column: pl.Series) -> tuple[pl.Series, pl.Series]:
     return dates, dates.is_null() & ~words.is_in(MISSING_WORDS).fill_null(True)
 
 
-def read_categories(column: pl.Series, feature: Categorical) -> pl.Series:
+def read_categories(column: pl.Series, feature: Categorical, *, decimal_commas: bool = False) -> pl.Series:
     """Return text as values of a categorical feature: as its levels if it has any, else as it is."""
     if feature.is_open or feature.buckets is not None:
         text = column.str.strip_chars()
         return text.set(text.str.to_lowercase().is_in(MISSING_WORDS), None)
-    return read_levels(column, feature.levels)
+    return read_levels(column, feature.levels, decimal_commas=decimal_commas)
 
 
-def read_levels(column: pl.Series, levels: Sequence[Any]) -> pl.Series:
+def read_levels(column: pl.Series, levels: Sequence[Any], *, decimal_commas: bool = False) -> pl.Series:
     """Return text as levels: null if missing, and a value that is no level for any other text."""
     positions = {level: position for position, level in enumerate(levels)}
     texts = column.drop_nulls().unique()
-    found = pl.Series([_position(text, positions) for text in texts], dtype=pl.Int64)
+    found = pl.Series([_position(text, positions, decimal_commas) for text in texts], dtype=pl.Int64)
     at = column.replace_strict(texts, found, default=None, return_dtype=pl.Int64).fill_null(_ABSENT)
     return level_column(column.name, at.to_numpy(), levels)
 
@@ -76,16 +78,20 @@ def level_column(name: str, positions: npt.NDArray[np.int64], levels: Sequence[A
     return labels.gather(np.where(positions < 0, positions + len(labels), positions))
 
 
-def _position(text: str, positions: Mapping[Any, int]) -> int:
+def _position(text: str, positions: Mapping[Any, int], decimal_commas: bool) -> int:
     """Return the position of the level that equals a text: as it is, stripped, as a number or as a Boolean."""
     stripped = text.strip()
-    for value in (text, stripped, _number(stripped), _BOOLEAN_WORDS.get(stripped.lower())):
+    number = to_number(stripped, decimal_commas=decimal_commas)
+    for value in (text, stripped, number, _BOOLEAN_WORDS.get(stripped.lower())):
         if value is not None and value in positions:
             return positions[value]
     return _ABSENT if stripped.lower() in MISSING_WORDS else _UNLISTED
 
 
-def _number(text: str) -> int | float | None:
+def to_number(text: str, *, decimal_commas: bool = False) -> int | float | None:
+    """Return the number that a text is, as an integer if it is written as one; None if it is no number."""
+    if decimal_commas:
+        text = text.replace(",", ".", 1)
     for kind in (int, float):
         try:
             return kind(text)

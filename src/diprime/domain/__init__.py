@@ -16,11 +16,12 @@ The modules, in the order in which data pass through them:
 - `levels`: the position of a value among the levels of a categorical feature;
 - `hashing`: the bucket of a value where levels are not known;
 - `encoding`: rows and targets to codes, with the kernels;
+- `checking`: how much of a table lies outside its domain, which is not private;
 - `batches`: records that arrive in batches, kept as codes;
 - `target_layout`: encoded targets as the integer vectors that histograms add up.
 
-Except in `inference` and `learning`, every value is read by itself: no record changes what another one is encoded to.
-No error depends on a value, but for those of `inference`.
+Except in `checking`, `inference` and `learning`, every value is read by itself: no record changes what another one is
+encoded to. No error depends on a value, but for those of `inference`.
 """
 
 from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS

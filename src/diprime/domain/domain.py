@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime._util.threads import Threads
+from diprime.domain.checking import DomainCheck, PersonCheck, check_column, check_table
 from diprime.domain.codes import MISSING, OTHER, TARGET_UNITS
 from diprime.domain.encoding import BLOCK_CODES, Codes, RowEncoding, RowReader, encode_classes, encode_numbers
 from diprime.domain.features import Categorical, Numeric, bounds, is_linear, short
@@ -26,6 +27,7 @@ from diprime.domain.inference import infer
 from diprime.domain.kinds import Coded, Feature, Target, coded_features
 from diprime.domain.learning import Batches, LearningPlan, is_open, learn, open_features, open_target
 from diprime.domain.origin import Origin
+from diprime.domain.persons import PersonIndex
 from diprime.domain.sizes import check_size, room_of_levels
 from diprime.domain.tables import Array, read_table, read_target
 from diprime.domain.target_layout import TargetLayout, Task
@@ -274,6 +276,42 @@ class Domain:
         if isinstance(self.target, Categorical):
             return encode_classes(self.target, column, n_threads)
         return encode_numbers(self.target, column, n_threads)
+
+    def check(self, X: Any, y: Any = None, *, groups: Any = None) -> DomainCheck:
+        """Count the values outside the domain, which is **not private**: the answer is for the holder of the data.
+
+        Nothing is wrong with such values: numbers are clamped to their range, and levels that are not listed have a
+        code of their own, as missing values have. Many of them may mean that the domain is not that of the table. Do
+        not fit the domain to the answer more closely than public knowledge does.
+
+        Parameters
+        ----------
+        X : array, list of lists, or pandas, polars or pyarrow table of shape (n, n_columns)
+            The records.
+        y : array, list or column of shape (n,), optional
+            The targets.
+        groups : array or column of shape (n,), optional
+            The person of each record.
+
+        Returns
+        -------
+        check : DomainCheck
+            The number of rows, the counts of each column, and how many records persons have.
+
+        Examples
+        --------
+        >>> domain = Domain({"age": Numeric(0, 110), "sex": Categorical(["F", "M"])}, Categorical(["no", "yes"]))
+        >>> print(domain.check([[36, "F"], [-1, "X"], [None, "M"]], ["no", "yes", "maybe"]))
+        3 rows, outside of the domain:
+        age: 1 below, 1 missing
+        sex: 1 unlisted
+        the target: 1 unlisted
+        """
+        self._check_closed()
+        table = read_table(X)
+        target = None if y is None else check_column(read_target(y), self.target, "y")
+        persons = None if groups is None else PersonCheck(PersonIndex().encode(groups))
+        return DomainCheck(table.n_rows, check_table(self.features, table), target, persons)
 
     # -- inference ----------------------------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ class RowEncoding:
             else:
                 self._low[j], self._cells_per_unit[j] = formula
         self._has_dates = any(isinstance(feature, Date) for feature in self._features)
-        self._indices = {j: _index(f) for j, f in enumerate(self._features) if isinstance(f, Categorical)}
+        self._indices = {j: level_index(f) for j, f in enumerate(self._features) if isinstance(f, Categorical)}
 
     def reader(self, table: Table) -> RowReader:
         """Match the columns of a table to the features, and return a reader of its rows."""
@@ -181,7 +181,8 @@ def match_columns(names: Sequence[str], table: Table) -> Callable[[int], Column]
     return lambda j: table.column(given[names[j]])
 
 
-def _index(feature: Categorical) -> LevelIndex | HashIndex:
+def level_index(feature: Categorical) -> LevelIndex | HashIndex:
+    """Return what finds the positions of values among the levels of a feature, or their buckets."""
     return LevelIndex(feature.levels) if feature.buckets is None else HashIndex(feature.buckets)
 
 

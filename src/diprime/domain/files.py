@@ -46,8 +46,17 @@ def write_toml(facts: Facts) -> str:
     tables.append(("target", content["target"]))
     origin = {key: value for key, value in content.items() if key in ORIGIN_KEYS}
     texts = ["".join(f"{line}\n" for line in _toml_lines(origin))] if origin else []
-    texts += ["\n".join([f"[{header}]", *_toml_lines(entries)]) + "\n" for header, entries in tables]
+    texts += [_toml_table(header, entries) for header, entries in tables]
     return "\n".join(texts)
+
+
+def write_feature(name: str, feature: Feature) -> str:
+    """Write the part of a domain in TOML that describes one feature."""
+    return _toml_table(f"features.{_toml_key(name)}", _feature_to_dict(feature, f"feature {name!r}"))
+
+
+def _toml_table(header: str, entries: dict[str, Any]) -> str:
+    return "\n".join([f"[{header}]", *_toml_lines(entries)]) + "\n"
 
 
 def _toml_lines(entries: dict[str, Any]) -> list[str]:

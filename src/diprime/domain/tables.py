@@ -158,7 +158,9 @@ def _object_to_float(value: Any) -> float:
 
 
 def read_table(X: Any) -> Table:
-    """Read the records; errors are about shapes, names and dtypes only."""
+    """Read the records; errors are about shapes, names and dtypes only. A `Table` is returned as it is."""
+    if isinstance(X, Table):
+        return X
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError("Sparse data are not supported: X is a sparse matrix; convert it with X.toarray().")
     X = _wrap_bare_columns(X)
@@ -187,6 +189,12 @@ def read_table(X: Any) -> Table:
     return Table(len(array), array.shape[1], lambda j: _array_column(array[:, j], "X"), matrix=matrix)
 
 
+def table_of(columns: Mapping[str, Array]) -> Table:
+    """Return arrays of equal length as a table, without a library of data frames."""
+    found = [_array_column(array, f"Column {name!r}") for name, array in columns.items()]
+    return Table(found[0].n_rows if found else 0, len(found), found.__getitem__, list(columns))
+
+
 def read_target(y: Any) -> Column:
     """Read the targets, which are one column of classes or numbers."""
     column = read_column(y, "y")
@@ -209,7 +217,7 @@ def read_column(values: Any, where: str) -> Column:
         return table.column(0)
     if isinstance(values, (str, bytes, Mapping)) or not (isinstance(values, Iterable) or _is_array(values, where)):
         raise ValueError(f"{where} should be a 1d array, got a {type(values).__name__} instead.")
-    array = np.asarray(values) if _is_array(values, where) else _object_array([_unwrap_single(v) for v in values])
+    array = np.asarray(values) if _is_array(values, where) else object_array([_unwrap_single(v) for v in values])
     if array.shape[1:] == (1,):
         array = array[:, 0]
     if array.ndim != 1:
@@ -262,7 +270,7 @@ def _is_array(values: Any, where: str) -> bool:
 def _rows_to_array(rows: list[Any]) -> Array:
     """Return a list of rows as an array of objects; a cell may be a tuple, which NumPy would unpack."""
     if not rows or not isinstance(rows[0], (list, tuple, np.ndarray)):
-        return _object_array(rows)
+        return object_array(rows)
     width = len(rows[0])
     if not all(isinstance(row, (list, tuple, np.ndarray)) and len(row) == width for row in rows):
         raise ValueError("X does not have rows of equal length; give a rectangular table.")
@@ -324,11 +332,11 @@ def _series_column(series: nw.Series[Any], where: str) -> Column:
             indices, labels, declared = dictionary
             return Column(len(series), "labels", indices, values, name, labels, declared)
     if dtype in (nw.Categorical, nw.Enum, nw.String, nw.Binary):
-        return Column(len(series), "text", lambda start, stop: _object_array(values(start, stop)), values, name)
+        return Column(len(series), "text", lambda start, stop: object_array(values(start, stop)), values, name)
     if dtype == nw.Object or _has_null_dtype(native):
-        return Column(len(series), "object", lambda start, stop: _object_array(values(start, stop)), values, name)
+        return Column(len(series), "object", lambda start, stop: object_array(values(start, stop)), values, name)
     if dtype in (nw.Date, nw.Datetime):
-        return Column(len(series), "date", _date_reader(series), values, name)
+        return Column(len(series), "date", _date_reader(_in_pyarrow(series, native)), values, name)
     if dtype.is_temporal():
         _refuse_durations(where, dtype)
     if not (dtype.is_numeric() or dtype == nw.Boolean):
@@ -362,6 +370,13 @@ def _value_reader(series: nw.Series[Any]) -> Callable[[int, int], Sequence[Any]]
             return [value(at) for at in range(start, stop)]
 
     return values
+
+
+def _in_pyarrow(series: nw.Series[Any], native: Any) -> nw.Series[Any]:
+    """Return a column of pandas that Arrow backs as one of pyarrow: pandas 2 shifts it to UTC without its zone."""
+    if not series.implementation.is_pandas() or type(native.dtype).__name__ != "ArrowDtype":
+        return series
+    return nw.from_native(_wrap_bare_columns(native.array.__arrow_array__()), series_only=True)
 
 
 def _date_reader(series: nw.Series[Any]) -> Callable[[int, int], moments.Moments]:
@@ -422,7 +437,8 @@ def _number_reader(series: nw.Series[Any]) -> Callable[[int, int], Array]:
     return block
 
 
-def _object_array(values: Sequence[Any]) -> Array:
+def object_array(values: Sequence[Any]) -> Array:
+    """Return values as an array of objects."""
     result = np.empty(len(values), dtype=object)
     for i, value in enumerate(values):  # assigning all at once would unpack sequences
         result[i] = value

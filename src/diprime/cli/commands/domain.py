@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from diprime.cli.budget_options import BudgetOption, charged_to
-from diprime.cli.checking import ColumnCheck, PersonCheck, check
+from diprime.cli.checking import check
 from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.cli.drafting import draft
 from diprime.cli.learning import learn, open_domain
@@ -21,6 +21,7 @@ from diprime.cli.outputs import Commands
 from diprime.cli.person_options import PersonOption, check_person
 from diprime.cli.shell import escape_controls, examples, print_json, print_note, progress, stdout
 from diprime.domain import Task
+from diprime.domain.checking import ColumnCheck, PersonCheck
 from diprime.privacy.measures import exact_epsilon
 
 commands = Commands(no_args_is_help=True, help="Say what is public about the data.")
@@ -131,7 +132,10 @@ def check_domain(
     columns = check_person(file, domain, person)
     target = target_column(file, domain, columns)
     with progress("Reading") as advance:
-        n_rows, checks, persons = check(file, domain, target, advance, person)
+        found = check(file, domain, target, advance, person)
+    assert found.target is not None
+    n_rows, persons = found.n_rows, found.persons
+    checks = {**found.columns, target: found.target}
     unused = [name for name in file.columns if name not in checks and name not in columns]
     if as_json:
         of_persons = {} if persons is None else {"persons": persons.to_dict()}

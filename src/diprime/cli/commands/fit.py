@@ -20,10 +20,10 @@ from diprime.cli.model_facts import summary
 from diprime.cli.options import DataPath, DomainPath, EpsilonOption, JsonOption, OutputPath, check_folder
 from diprime.cli.outputs import Commands
 from diprime.cli.person_options import MaxRecordsOption, PersonOption, check_person
-from diprime.cli.planning import estimator
 from diprime.cli.setting_options import TryOption, read_settings
 from diprime.cli.shell import examples, print_json, print_note, progress, stderr
 from diprime.domain import Domain
+from diprime.estimators.models import estimator
 from diprime.estimators.parameters import EPSILON
 from diprime.privacy.budget import Budget
 

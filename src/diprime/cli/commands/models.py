@@ -19,9 +19,9 @@ from diprime.cli.data_files import DataFile, InputError, read_score
 from diprime.cli.model_facts import importances, summary
 from diprime.cli.options import DataPath, JsonOption, ModelPath, OutputPath
 from diprime.cli.outputs import Commands
-from diprime.cli.planning import Boosted, Model
 from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note, stdout
 from diprime.cli.signature_options import PublicKeyOption, print_signature
+from diprime.estimators.models import Boosted, Model
 from diprime.estimators.signing import inspect_model
 from diprime.model.explanation import Explanation
 from diprime.model.feature_words import counted

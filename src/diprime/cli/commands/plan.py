@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -19,14 +19,17 @@ from diprime.cli.data_files import read_domain
 from diprime.cli.options import DomainPath, EpsilonOption, JsonOption
 from diprime.cli.outputs import Commands
 from diprime.cli.person_options import MaxRecordsOption
-from diprime.cli.planning import Plan, rehearse
 from diprime.cli.shell import examples, print_json, progress, stdout
+from diprime.planning import Plan
+from diprime.planning.plan import plan as make_plan
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PrivacyLoss, exact_text, rounded_text
 
 commands = Commands()
 
 _TITLE = "How the budget is split"
+_REHEARSALS = "Rehearsals on made-up data"
+_PROMISE = "On your data it may cost several times less or more: see docs/command-line.md."
 _UNITS = {"epsilon": "ε", "mu^2": "μ²"}
 
 
@@ -53,9 +56,10 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
 ) -> None:
     """Say what a fit would be like, without touching data.
 
-    Trees, depth, the split of the budget and the noise are what the fit would have. The accuracy is that of a
-    rehearsal on made-up data: independent features, uniform over the domain, and a target that adds up the effects of
-    five of them. It tells what the noise costs at this size and budget, not how well your data can be predicted. With
+    Trees, depth, the split of the budget and the noise are what the fit would have. The accuracy is that of
+    rehearsals on three kinds of made-up data: simple, where one feature tells nearly all; smooth, where the effects of
+    five features add up; and rough, where values are crowded and pairs of features have effects. They tell which order
+    of magnitude the cost of noise has at this size and budget, not how well your data can be predicted. With
     --max-records, or a domain that was learnt from persons, persons are protected, and each is taken to have so many of
     the rows. What a learnt domain has cost is added to epsilon. What is open in the domain is learnt from the made-up
     data: numbers from 1 to 1000, text of ten levels, two classes. A fit pays for it likewise.
@@ -65,24 +69,42 @@ def plan(  # noqa: PLR0913 -- the options of a command are arguments
     if max_records > 1:
         options["max_records_per_group"] = max_records
     with progress("Rehearsing") as advance:
-        planned = rehearse(domain, epsilon, rows, repeats, advance, **options)
-    lost = planned.noiseless - planned.private
-    ledger = planned.ledger
+        planned = make_plan(domain, rows, epsilon, repeats=repeats, on_progress=advance, **options)
     if as_json:
-        scores = {name: getattr(planned, name) for name in ("measure", "private", "noiseless", "guess")}
-        total = {**_total(ledger), "of_domain": _total(planned.of_domain)}
-        print_json({**vars(planned.shape), **total, **scores, "lost_to_noise": lost, "ledger": ledger.to_dict()})
+        print_json(_content(planned))
         return
+    ledger = planned.ledger
     print(f"A fit of about {rows:,} rows with {_headline(planned)}\n\n{planned.shape}\n")
     if ledger.unit == "person":
         n_persons = -(-rows // max_records)
         print(f"Protected: {ledger.whole_unit} added or removed; about {n_persons:,} persons.\n")
     _print_budget(ledger)
-    kind = "boosted model" if boost else "forest"
-    print(f"\nRehearsal on made-up data, mean of {repeats}:")
-    print(f"  {planned.measure} {planned.private:.3f}; the same {kind} without noise {planned.noiseless:.3f}; ", end="")
-    print(f"the best guess without features {planned.guess:.3f}.")
-    print(f"  The noise costs {max(lost, 0):.3f}. That carries over to your data, roughly; the rest does not.")
+    _print_rehearsals(planned, repeats)
+
+
+def _content(planned: Plan) -> dict[str, Any]:
+    """Return a plan as plain data, for scripts."""
+    low, high = planned.lost_to_noise
+    return {
+        **vars(planned.shape),
+        **_total(planned.ledger),
+        "of_domain": _total(planned.of_domain),
+        "measure": planned.measure,
+        "rehearsals": [{**vars(made), "lost_to_noise": made.lost_to_noise} for made in planned.rehearsals],
+        "lost_to_noise": {"least": low, "most": high},
+        "ledger": planned.ledger.to_dict(),
+    }
+
+
+def _print_rehearsals(planned: Plan, repeats: int) -> None:
+    table = Table("kind", planned.measure, "without noise", "best guess", "noise costs", title=_REHEARSALS)
+    for made in planned.rehearsals:
+        scores = (made.private, made.noiseless, made.guess, max(made.lost_to_noise, 0.0))
+        table.add_row(made.kind, *(f"{score:.3f}" for score in scores))
+    print()
+    stdout().print(table)
+    low, high = planned.lost_to_noise
+    print(f"Means of {repeats}. Noise costs from {low:.3f} to {high:.3f} of {planned.measure} there. {_PROMISE}")
 
 
 def _total(ledger: Ledger | None) -> dict[str, str]:

@@ -13,8 +13,8 @@ from diprime._util.atomic_file import atomic_file
 from diprime.cli.data_files import DataFile, InputError
 from diprime.cli.options import DataPath, JsonOption, ModelPath, refuse_dash
 from diprime.cli.outputs import Commands
-from diprime.cli.planning import Model
 from diprime.cli.shell import confirm_written, examples, progress
+from diprime.estimators.models import Model
 
 commands = Commands()
 
@@ -42,6 +42,7 @@ def predict(
     The output has the column "prediction" and, for classes, the probability of each. Memory: a batch of rows; for
     Parquet, all predictions.
     """
+    as_parquet = _is_parquet(output)
     model = diprime.load(model_path)
     file = DataFile(data)
     kept = list(dict.fromkeys(keep or []))
@@ -54,12 +55,20 @@ def predict(
     with progress("Predicting") as advance, atomic_file(output) as written:
         batches = file.decoded_and_kept(model.domain_.features, kept, advance)
         predictions = (_predictions(model, rows, copied) for rows, copied in batches)
-        if output.suffix == ".parquet":
+        if as_parquet:
             pl.concat(predictions).write_parquet(written)
         else:
             for i, frame in enumerate(predictions):
                 written.write(frame.write_csv(include_header=i == 0).encode())
     confirm_written(output, as_json, predictions=str(output))
+
+
+def _is_parquet(output: Path) -> bool:
+    """Return whether to write Parquet rather than CSV; refuse a file that other programs would take for neither."""
+    suffix = output.suffix.lower()
+    if suffix not in ("", ".csv", ".parquet"):  # a pipe has no suffix
+        raise InputError(f"Predictions are written as .csv or .parquet, not as {suffix}; give {output} another name.")
+    return suffix == ".parquet"
 
 
 def _predictions(model: Model, rows: pl.DataFrame, copied: pl.DataFrame) -> pl.DataFrame:
