@@ -1,6 +1,6 @@
 """Hostile files, made by a fuzzer: ``python -m benchmarks.fuzz``.
 
-Model files, domains, CSV and Parquet files are changed at random, guided by the coverage of the library's Python code
+Model files, domains, budgets, CSV and Parquet files are changed at random, guided by the coverage of the library's Python code
 (atheris, ``pip install 'diprime[fuzz]'``), with lengths and checksums that fit. Each of them must be read, or refused
 in one sentence. An error of any other kind, a process that ends, more time or memory than the limits allow, and an
 import, a compilation or a process that a file causes are findings; the command then fails. A minute of each kind
@@ -31,8 +31,8 @@ FOLDER = CACHE / "fuzz"
 HEAD = """\
 # Hostile files
 
-`python -m benchmarks.fuzz`: diprime {version} on Python {python}, {date}, commit {commit}. Figures add up over
-runs, of which this was the last, and begin again (`--fresh`) when a finding has been fixed. Files are changed by structure, with lengths and checksums that fit, or byte by byte.
+`python -m benchmarks.fuzz`: diprime {version} on Python {python}. Figures add up over runs, and begin again
+(`--fresh`) when a finding has been fixed; the table has the date and the commit of the last run of each kind. Files are changed by structure, with lengths and checksums that fit, or byte by byte.
 The coverage of the library's Python code guides the changes; that of compiled code does not. One of {use} files that
 are read is used as well, and one of {report} models is reported.
 
@@ -41,8 +41,8 @@ peak of memory that grows by more than {base} MiB and {times} times the file, an
 that a file causes. Parquet files are read by a child process, whose end refuses the file. The fuzzer does in its own
 process what the child does, and is started again when that ends.
 
-| files | inputs | read | refused in one sentence | of these, ended the child | most processor time | peak memory | findings |
-|---|---|---|---|---|---|---|---|
+| files | inputs | read | refused in one sentence | of these, ended the child | most processor time | peak memory | findings | last run |
+|---|---|---|---|---|---|---|---|---|
 """  # noqa: E501 -- a table
 MAX_WORKER_SECONDS = 600  # then it is started anew: whatever leaks does not add up
 
@@ -95,8 +95,6 @@ def report(figures: dict[str, dict[str, Any]]) -> str:
     head = HEAD.format(
         version=diprime.__version__,
         python=platform.python_version(),
-        date=time.strftime("%Y-%m-%d", time.gmtime()),
-        commit=_commit(),
         use=USE_EVERY,
         report=REPORT_EVERY,
         seconds=MAX_SECONDS,
@@ -105,7 +103,8 @@ def report(figures: dict[str, dict[str, Any]]) -> str:
     )
     rows = [
         f"| {kind} | {f['inputs']:,} | {f['read']:,} | {f['refused']:,} | {f['ended'] if kind == 'parquet' else '–'} | "
-        f"{f['seconds']:.2f} s | {f['megabytes']:.0f} MB | {len(f['findings'])} |"
+        f"{f['seconds']:.2f} s | {f['megabytes']:.0f} MB | {len(f['findings'])} | "
+        f"{f['last_run']} |"
         for kind, f in figures.items()
     ]
     return head + "\n".join(rows) + "\n"
@@ -133,6 +132,7 @@ def main() -> None:
         total = fuzz(kind, folder, options.inputs, seconds)
         if (folder / "total.json").exists():
             add(total, json.loads((folder / "total.json").read_text()))
+        total.last_run = f"{time.strftime('%Y-%m-%d', time.gmtime())}, {_commit()}"
         (folder / "total.json").write_text(json.dumps(asdict(total)))
     kept = {kind: FOLDER / kind / "total.json" for kind in TARGETS}
     figures = {kind: json.loads(path.read_text()) for kind, path in kept.items() if path.exists()}
