@@ -225,7 +225,7 @@ def _same_width(sides: Sequence[Side]) -> list[Side]:
 def _measures(claim: Claim) -> dict[str, tuple[float, Callable[[Seen, float], Any]]]:
     """Return what is bounded, with its claim and its bound."""
     if not claim.mu:
-        return {"ε": (claim.epsilon, lambda seen, error: seen.epsilon(error))}
+        return {"ε": (claim.epsilon, lambda seen, error: seen.epsilon(error, claim.delta))}
     return {
         "μ": (claim.mu, lambda seen, error: seen.mu(error)),
         "δ": (claim.half_delta, lambda seen, error: seen.delta(claim.half_epsilon, error)),

@@ -114,7 +114,7 @@ def pure_row(result: Result) -> list[str]:
     return [
         result.case,
         result.neighbours,
-        _epsilon_text(result.claim),
+        _epsilon_text(result.claim) + (f", δ = {result.claim.delta:.2g}" if result.claim.delta else ""),
         *(f"{_best(result, 'ε', source).value:.2f}" for source in ("model", "transcript")),
         f"{best.value / best.claim:.0%}",
         loss,

@@ -1,9 +1,9 @@
 """Hostile files, made by a fuzzer: ``python -m benchmarks.fuzz``.
 
-Model files, domains, budgets, CSV and Parquet files are changed at random, guided by the coverage of the
-library's Python code (atheris, ``pip install 'diprime[fuzz]'``), with lengths and checksums that fit. Each of them must
-be read, or refused in one sentence. An error of any other kind, a process that ends, more time or memory than the limits allow, and an
-import, a compilation or a process that a file causes are findings; the command then fails. A minute of each kind
+Model files, domains, budgets, CSV and Parquet files are changed at random, guided by the coverage of the library's
+Python code (atheris, ``pip install 'diprime[fuzz]'``), with lengths and checksums that fit. Each of them must be read,
+or refused in one sentence. An error of any other kind, a process that ends, more time or memory than the limits allow,
+and an import, a compilation or a process that a file causes are findings; the command then fails. A minute of each kind
 belongs to every release: ``--seconds 60``. Figures add up over runs until ``--fresh``; inputs that reach new code are
 kept in ``benchmarks/cache/fuzz``, and so are findings.
 """

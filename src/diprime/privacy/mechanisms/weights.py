@@ -26,8 +26,8 @@ _GUARD_DIGITS = 40
 
 def exp_upper(x: Fraction, bits: int = _FACTOR_BITS) -> int:
     """Return an integer that is at least 2^bits·e^(-x) and exceeds it by less than two, for x > 0."""
-    # The exponent is too small by less than x·10^(1 - digits), so that e^(-x), as x·e^(-x) < 1, is too large by less than
-    # 10^(2 - digits), which 2^bits < 10^(bits/3 + 1) times is far below one.
+    # The exponent is too small by less than x·10^(1 - digits). As x·e^(-x) < 1, the power is too large by less than
+    # 10^(2 - digits), which times 2^bits < 10^(bits/3 + 1) is far below one.
     digits = _GUARD_DIGITS + bits // 3
     exponent = decimal_below(x, digits)
     with localcontext(Context(prec=digits, rounding=ROUND_CEILING)):
