@@ -123,6 +123,8 @@ class Result:
         The largest exact loss of a transcript that was seen; None where transcripts were not replayed.
     seconds : float
         How long it took.
+    commit : str
+        The commit that was audited.
     """
 
     case: str
@@ -135,6 +137,7 @@ class Result:
     bounds: tuple[Bound, ...]
     largest_loss: float | None
     seconds: float
+    commit: str = ""
 
     @property
     def name(self) -> tuple[str, str, str]:
