@@ -44,12 +44,17 @@ process what the child does, and is started again when that ends.
 | files | inputs | read | refused in one sentence | of these, ended the child | most processor time | peak memory | findings | last run |
 |---|---|---|---|---|---|---|---|---|
 """  # noqa: E501 -- a table
-MAX_WORKER_SECONDS = 600  # then it is started anew: whatever leaks does not add up
+MAX_WORKER_SECONDS = 300  # then it is started anew: whatever leaks does not add up
 
 
 def fuzz(kind: str, folder: Path, inputs: int, seconds: float) -> Figures:
-    """Run workers until so many inputs have been tried or so many seconds have passed, zero meaning any number."""
+    """Run workers until so many inputs have been tried or so many seconds have passed, zero meaning any number.
+
+    The figures of all runs are written after each worker, so that a run can be interrupted.
+    """
     total, end = Figures(), time.monotonic() + seconds if seconds else float("inf")
+    path = folder / "total.json"
+    earlier = json.loads(path.read_text()) if path.exists() else {}
     while (not inputs or total.inputs < inputs) and (left := end - time.monotonic()) > 1:
         (folder / "figures.json").unlink(missing_ok=True)
         arguments = [str(inputs and inputs - total.inputs), str(round(min(left, MAX_WORKER_SECONDS)))]
@@ -65,6 +70,10 @@ def fuzz(kind: str, folder: Path, inputs: int, seconds: float) -> Figures:
         add(total, json.loads((folder / "figures.json").read_text()))
         if code:
             note_end(total, kind, folder, code)
+        of_all = Figures(last_run=f"{time.strftime('%Y-%m-%d', time.gmtime())}, {_commit()}")
+        add(of_all, asdict(total))
+        add(of_all, earlier)
+        path.write_text(json.dumps(asdict(of_all)))
     return total
 
 
@@ -129,11 +138,7 @@ def main() -> None:
         if options.fresh:
             shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        total = fuzz(kind, folder, options.inputs, seconds)
-        if (folder / "total.json").exists():
-            add(total, json.loads((folder / "total.json").read_text()))
-        total.last_run = f"{time.strftime('%Y-%m-%d', time.gmtime())}, {_commit()}"
-        (folder / "total.json").write_text(json.dumps(asdict(total)))
+        fuzz(kind, folder, options.inputs, seconds)
     kept = {kind: FOLDER / kind / "total.json" for kind in TARGETS}
     figures = {kind: json.loads(path.read_text()) for kind, path in kept.items() if path.exists()}
     text = report(figures)
