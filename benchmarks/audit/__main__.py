@@ -1,8 +1,9 @@
 """An audit of epsilon that anybody can run: ``python -m benchmarks.audit``.
 
 It takes about half an hour of one core, or with ``--quick`` a minute, and ends with an error if a claim is refuted or a
-control is not caught. With ``--write``, results of the same commit are kept and replaced one by one, so a run can be
-interrupted. Random bits come from the operating system, so every run is another experiment.
+control is not caught. With ``--write``, earlier results are kept, each with its commit, and replaced one by one, so a
+run can be interrupted; ``--fresh`` forgets them. Random bits come from the operating system, so every run is another
+experiment.
 """
 
 from __future__ import annotations
@@ -63,12 +64,12 @@ def planned(*, quick: bool) -> list[tuple[str, Case]]:
     return [*((control.name, control.case) for control in controls), *(("", case) for case in cases)]
 
 
-def _begun() -> Run:
-    """Return the run that is written to: a new one, or the last if it was about the same code."""
-    run = Run(f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}", __version__, commit(), ())
+def _begun(*, fresh: bool) -> Run:
+    """Return the run that is written to: the last, unless it was of another version, or a new one."""
+    run = Run(f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}", __version__, ())
     path = RESULTS / "audit.json"
-    earlier = Run.load(path) if path.exists() else run
-    return replace(run, results=earlier.results) if earlier.is_about(run) else run
+    earlier = run if fresh or not path.exists() else Run.load(path)
+    return replace(run, results=earlier.results) if earlier.version == run.version else run
 
 
 def _write(run: Run) -> None:
@@ -84,6 +85,7 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="a minute: few fits of a few settings and controls")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/audit.md and audit.json")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("--part", choices=["claims", "controls"], help="only claims, or only controls")
     parser.add_argument("--only", default="", metavar="TEXT", help="only settings with this in their name")
     parser.add_argument("--scale", type=float, default=1.0, help="multiply the number of fits (default: 1)")
@@ -95,11 +97,12 @@ def main() -> None:
     error = 1 - options.confidence if options.confidence else QUICK_ERROR if options.quick else ERROR
     source = keys(options.seed)
     results: list[Result] = []
-    run = _begun() if options.write else None
+    run, of_commit = (_begun(fresh=options.fresh) if options.write else None), commit()
     for control, case in planned(quick=options.quick):
         part = "controls" if control else "claims"
         if options.part in (None, part) and options.only in f"{control} {case.name}":
-            results.append(audit(case, round(options.scale * case.fits), error, source, control))
+            found = audit(case, round(options.scale * case.fits), error, source, control)
+            results.append(replace(found, commit=of_commit))
             print(line(results[-1]), flush=True)
             if run is not None:
                 run = run.with_result(results[-1])

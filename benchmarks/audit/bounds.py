@@ -53,8 +53,8 @@ class Seen:
             upper_bound(self.other, self.n_other, error / 2),
         )
 
-    def epsilon(self, error: float) -> Any:
-        """Return a lower bound of ε: no ε-DP release makes an event more than e^ε times as likely.
+    def epsilon(self, error: float, delta: float = 0.0) -> Any:
+        """Return a lower bound of ε: no (ε, δ)-DP release makes an event more than e^ε times as likely, and δ more.
 
         Examples
         --------
@@ -63,7 +63,7 @@ class Seen:
         """
         p, q = self._bounds(error)
         with np.errstate(divide="ignore"):
-            return np.maximum(np.log(p) - np.log(q), 0.0)
+            return np.maximum(np.log(np.maximum(p - delta, 0.0)) - np.log(q), 0.0)
 
     def mu(self, error: float) -> Any:
         """Return a lower bound of μ: a test of μ-Gaussian DP with error rates α and β has Φ⁻¹(1 − α) − Φ⁻¹(β) ≤ μ."""

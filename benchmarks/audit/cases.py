@@ -18,16 +18,16 @@ import numpy.typing as npt
 from benchmarks.audit import neighbours
 from benchmarks.audit.neighbours import Neighbours
 from diprime import (
-    Categorical,
     DiPriMeBoostingClassifier,
     DiPriMeBoostingRegressor,
     DiPriMeClassifier,
     DiPriMeRegressor,
     Domain,
-    Numeric,
+    PrivateSearch,
     private_score,
 )
 from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
+from diprime.privacy.mechanisms.threshold import count_threshold
 from diprime.training import defaults
 
 Array = npt.NDArray[Any]
@@ -35,6 +35,8 @@ Release = Callable[[Array, Array, Array | None], Any]
 
 ALMOST_ALL = 0.98  # of epsilon, for what a canary is made for
 QUICK_FITS = 300
+RARE_VALUE = 1e-3
+LEVEL_DELTA = Fraction(1, 10**6)
 ONE_SPLIT = {"n_estimators": 1, "max_depth": 1}
 TWO_SPLITS = {"n_estimators": 1, "max_depth": 2}
 
@@ -119,6 +121,7 @@ def _medians() -> Iterator[Case]:
     yield fit_case(
         "forest, diprime-flip, splits", balance, classes, 3000, method="diprime-flip", max_features=1, **medians
     )
+    yield fit_case("forest, diprime-exp, one feature, splits", balance, classes, 3000, method="diprime-exp", **medians)
     both, two = {"method": "diprime-exp", "max_features": 2}, neighbours.off_balance(2)
     yield fit_case("forest, diprime-exp, splits", two, classes, 3000, **both, **medians)
     yield fit_case("forest, diprime-exp, splits", neighbours.misfit(), classes, 3000, **both, **medians)
@@ -141,20 +144,22 @@ def _joint() -> Iterator[Case]:
     yield fit_case("forest, joint", once, classes, 3000, epsilon=4, **ONE_SPLIT)
     yield fit_case("forest, joint, splits", once, classes, 3000, epsilon=4, split_share=ALMOST_ALL, **ONE_SPLIT)
     for epsilon in (4, 8):
-        yield fit_case("forest, joint, depth 2", twice, classes, 4000, epsilon=epsilon, **TWO_SPLITS)
+        yield fit_case("forest, joint, depth 2", twice, classes, 10_000, epsilon=epsilon, **TWO_SPLITS)
     missing = neighbours.missing_everything()
     yield fit_case("forest, joint", missing, classes, 2500, epsilon=4, **ONE_SPLIT)
     yield fit_case("forest, joint, numbers", neighbours.misfit(numbers=True), numbers, 2500, epsilon=4, **ONE_SPLIT)
     yield fit_case(
-        "forest, joint, depth 2, numbers", neighbours.misfit_twice(numbers=True), numbers, 2500, epsilon=8, **TWO_SPLITS
+        "forest, joint, depth 2, numbers", neighbours.misfit_twice(numbers=True), numbers, 6000, epsilon=8, **TWO_SPLITS
     )
     parts = {"n_estimators": 2, "max_depth": 1}
-    yield fit_case("forest, joint, rows in 2 parts", once, classes, 2500, epsilon=4, **parts)
-    yield fit_case("forest, joint, all rows in 2 trees", once, classes, 2500, epsilon=4, partition=False, **parts)
+    yield fit_case("forest, joint, rows in 2 parts", once, classes, 8000, epsilon=4, **parts)
+    yield fit_case("forest, joint, all rows in 2 trees", once, classes, 6000, epsilon=4, partition=False, **parts)
     yield fit_case(
-        "forest, joint, persons", neighbours.person(3), classes, 2500, epsilon=4, max_records_per_group=3, **ONE_SPLIT
+        "forest, joint, persons", neighbours.person(3), classes, 5000, epsilon=4, max_records_per_group=3, **ONE_SPLIT
     )
-    yield depth_by_count()
+    # One record more is the first for a depth of two.
+    threshold = neighbours.misfit(105)
+    yield fit_case("forest, joint, depth auto", threshold, classes, 4000, epsilon=4, n_estimators=1)
     yield from _windows()
 
 
@@ -185,12 +190,12 @@ def _window_for_all() -> Iterator[None]:
 
 def _windows() -> Iterator[Case]:
     of = neighbours.low_target()
-    for name, depth, setting in [
-        ("forest, joint, numbers, window", 1, _window_for_all),
-        ("forest, joint, numbers, windows of nodes", 3, _windows_for_all),
+    for name, depth, fits, setting in [
+        ("forest, joint, numbers, window", 1, 4000, _window_for_all),
+        ("forest, joint, numbers, windows of nodes", 3, 6000, _windows_for_all),
     ]:
         release = fitted(DiPriMeRegressor, of, epsilon=8, n_estimators=1, max_depth=depth)
-        yield Case(name, of, release, 2500, setting=setting)
+        yield Case(name, of, release, fits, setting=setting)
 
 
 # -- everything else ---------------------------------------------------------------------------------------------------
@@ -239,19 +244,45 @@ def _scores() -> Iterator[Case]:
 
 
 def _open_domains() -> Iterator[Case]:
-    rows, canary = [(0.5, "no")] * 6, [(1e6, "yes")]
-    domain = Domain({"x": Numeric()}, target=Categorical(neighbours.CLASSES))
-    of = Neighbours("value far from all others", domain, rows, canary)
+    """Yield ranges and levels that are learnt, by themselves and within a fit that spends half of epsilon on them."""
+    value = neighbours.one_more_value(RARE_VALUE, 2)
 
-    def learnt(X: Array, y: Array, groups: Array | None) -> Any:
-        return Domain.learn(X, y, 4.0, target=domain.target)
+    def ranges(X: Array, y: Array, groups: Array | None) -> Any:
+        return Domain.learn(X, y, 4.0, target=value.domain.target)
 
-    yield Case("learnt range", of, learnt, 2500)
+    yield Case("learnt range", value, ranges, 4000)
+    level = neighbours.one_more_level(count_threshold(Fraction(4), LEVEL_DELTA) - 1)
+
+    def levels(X: Array, y: Array, groups: Array | None) -> Any:
+        return Domain.learn(X, y, 4.0, target=level.domain.target, delta=float(LEVEL_DELTA))
+
+    yield Case("learnt levels", level, levels, 4000, exact=False)
+    yield fit_case("forest on an open domain", value, DiPriMeClassifier, 3000, epsilon=4, method="random", **ONE_SPLIT)
+
+
+def _searches() -> Iterator[Case]:
+    """Yield searches that try all settings, of which the transcripts are paid for; random stopping hides its tries."""
+    of = neighbours.misfit()
+    forest = DiPriMeClassifier(domain=of.domain, n_jobs=1, **ONE_SPLIT)
+
+    def release(X: Array, y: Array, groups: Array | None) -> Any:
+        return PrivateSearch(forest, {"split_share": [0.5, 0.7]}, epsilon=4, rule="all", refit=False).fit(X, y)
+
+    yield Case("search among two forests", of, release, 3000)
 
 
 def all_cases() -> list[Case]:
     """Return all cases of the full table."""
-    return [*_leaves(), *_medians(), *_joint(), *_comparators(), *_boosting(), *_scores(), *_open_domains()]
+    return [
+        *_leaves(),
+        *_medians(),
+        *_joint(),
+        *_comparators(),
+        *_boosting(),
+        *_scores(),
+        *_open_domains(),
+        *_searches(),
+    ]
 
 
 def quick_cases() -> list[Case]:

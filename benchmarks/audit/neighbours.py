@@ -127,7 +127,7 @@ def second_row(n_features: int) -> Neighbours:
     return Neighbours("second row of a table", domain, rows, canary)
 
 
-def misfit(*, numbers: bool = False) -> Neighbours:
+def misfit(n_rows: int = 80, *, numbers: bool = False) -> Neighbours:
     """Return a record whose class is that of one feature's other side, for a tree with one split.
 
     The second feature separates the classes of the others. The first leaves one record on the wrong side, so it costs
@@ -135,7 +135,8 @@ def misfit(*, numbers: bool = False) -> Neighbours:
     """
     domain = _numbers(BIT, BIT) if numbers else _classes(BIT, BIT)
     no, yes = (0.0, 1.0) if numbers else CLASSES
-    rows = [(0.0, 0.0, no)] * 40 + [(1.0, 1.0, yes)] * 39 + [(0.0, 1.0, yes)]
+    half = n_rows // 2
+    rows = [(0.0, 0.0, no)] * half + [(1.0, 1.0, yes)] * (n_rows - half - 1) + [(0.0, 1.0, yes)]
     return Neighbours("misfit of one split", domain, rows, [(1.0, 0.0, yes)])
 
 
@@ -183,3 +184,18 @@ def alone_among(n_rows: int, n_features: int = 2, n_classes: int = 2) -> Neighbo
         [(0.0,) * n_features + (levels[0],)] * n_rows,
         [(1.0,) * n_features + (levels[-1],)],
     )
+
+
+def one_more_value(value: float, n_others: int) -> Neighbours:
+    """Return a record with the value that few others have, where a range of it is open.
+
+    Ranges that cover the value are about e^-epsilon times as likely as all others, until there is one record more.
+    """
+    domain = Domain({"x": Numeric()}, target=Categorical(CLASSES))
+    return Neighbours("one more of a rare value", domain, [(value, "no")] * n_others, [(value, "no")])
+
+
+def one_more_level(n_others: int) -> Neighbours:
+    """Return a record with a level that so many others have: with it, the level reaches the threshold without noise."""
+    domain = Domain({"x": Categorical()}, target=Categorical(CLASSES))
+    return Neighbours("one more of a level", domain, [("a", "no")] * n_others, [("a", "no")])

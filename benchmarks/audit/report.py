@@ -13,9 +13,10 @@ from benchmarks.utility.scores import table
 
 TEXT = """# Audit of ε
 
-Made by `python -m benchmarks.audit --write` on {date}, with diprime {version}, commit {commit}: {fits:,} fits
-of {n} settings in {minutes:.0f} minutes of one process. `--scale` sets the numbers of fits, which are in the tables:
-more of them bring bounds closer to the truth.
+Made by `python -m benchmarks.audit --write`, last on {date}, with diprime {version}: {fits:,} fits of {n} settings in
+{minutes:.0f} minutes of one process. Each row has the commit of the library that it was measured at; `--fresh`, before
+a release, measures all of them at one. `--scale` sets the numbers of fits, which are in the tables: more of them bring
+bounds closer to the truth.
 
 Two neighbouring tables, with a canary and without, are fitted many times. A quarter of the fits of each table is
 learnt from, another quarter chooses an event, and the other half counts how often it happens. The bounds are those of
@@ -57,15 +58,14 @@ class Run:
 
     Attributes
     ----------
-    date, version, commit : str
-        When, and of what.
+    date, version : str
+        When it was last added to, and of which version.
     results : tuple of Result
         The results.
     """
 
     date: str
     version: str
-    commit: str
     results: tuple[Result, ...]
 
     def save(self, path: Path) -> None:
@@ -76,7 +76,7 @@ class Run:
     def load(cls, path: Path) -> Run:
         """Read the numbers."""
         data = json.loads(path.read_text(encoding="utf-8"))
-        return cls(data["date"], data["version"], data["commit"], tuple(_result(r) for r in data["results"]))
+        return cls(data["date"], data["version"], tuple(_result(r) for r in data["results"]))
 
     def with_result(self, result: Result) -> Run:
         """Return a run with one more result, in place of an earlier one of the same."""
@@ -86,10 +86,6 @@ class Run:
         """Return a run with its results in the order of names: of what is broken, the case and the neighbours."""
         known = [result for result in self.results if result.name in names]
         return replace(self, results=tuple(sorted(known, key=lambda r: (names.index(r.name), r.claim.epsilon))))
-
-    def is_about(self, other: Run) -> bool:
-        """Return whether another run is about the same code."""
-        return (self.version, self.commit) == (other.version, other.commit)
 
 
 def _result(data: dict[str, Any]) -> Result:
@@ -114,12 +110,13 @@ def pure_row(result: Result) -> list[str]:
     return [
         result.case,
         result.neighbours,
-        _epsilon_text(result.claim),
+        _epsilon_text(result.claim) + (f", δ = {result.claim.delta:.2g}" if result.claim.delta else ""),
         *(f"{_best(result, 'ε', source).value:.2f}" for source in ("model", "transcript")),
         f"{best.value / best.claim:.0%}",
         loss,
         best.event,
         f"{result.fits:,}",
+        result.commit,
     ]
 
 
@@ -137,6 +134,7 @@ def gaussian_row(result: Result) -> list[str]:
         f"{delta.value:.4f}",
         best.event,
         f"{result.fits:,}",
+        result.commit,
     ]
 
 
@@ -151,6 +149,7 @@ def control_row(result: Result) -> list[str]:
         f"{best.value:.2f}",
         f"{best.source}: {best.event.removeprefix(best.source + ', ')}",
         f"{result.fits:,}",
+        result.commit,
         "yes" if result.exceeds else "**NO**",
     ]
 
@@ -169,11 +168,11 @@ def report(run: Run, splits: float) -> str:
     head = ["what", "neighbours differ by", "claimed ε"]
     both = ["lower bound, model", "lower bound, transcript", "reached"]
     deltas = ["claimed δ", "lower bound of δ"]
-    broken = ["broken", "what", "neighbours differ by", "claimed", "lower bound", "event", "fits a side", "caught"]
+    end = ["event", "fits a side", "commit"]
+    broken = ["broken", "what", "neighbours differ by", "claimed", "lower bound", *end, "caught"]
     return TEXT.format(
         date=run.date,
         version=run.version,
-        commit=run.commit,
         n=len(run.results),
         fits=sum(2 * result.fits for result in run.results),
         minutes=sum(result.seconds for result in run.results) / 60,
@@ -181,11 +180,11 @@ def report(run: Run, splits: float) -> str:
         verdict=verdict(run.results),
         splits=splits,
         pure=table(
-            [*head, *both, "largest exact loss", "event", "fits a side"],
+            [*head, *both, "largest exact loss", *end],
             [pure_row(result) for result in honest if not result.claim.mu],
         ),
         gaussian=table(
-            [*head[:2], "claimed ε, δ", "claimed μ", *both, *deltas, "event", "fits a side"],
+            [*head[:2], "claimed ε, δ", "claimed μ", *both, *deltas, *end],
             [gaussian_row(result) for result in honest if result.claim.mu],
         ),
         controls=table(broken, [control_row(result) for result in run.results if result.control]),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diprime import Domain
+from diprime import Domain, PrivateSearch
 from diprime.estimators.trees import PrivateTrees
 from diprime.model.files import MAGIC, to_bytes
 from diprime.paper.baselines.forest import MultiwayForest
@@ -23,9 +23,11 @@ _OF_MULTIWAY = ("roots", "features", "first_children", "values")
 
 
 def numbers_of(released: Any) -> Floats:
-    """Return all numbers in what was released: a fitted estimator, a score, or a learnt domain."""
+    """Return all numbers in what was released: a fitted estimator or search, a score, or a learnt domain."""
     if isinstance(released, PrivateTrees):
         return _of_model(released)
+    if isinstance(released, PrivateSearch):
+        return _of_model(released.best_estimator_)
     if isinstance(released, PrivateScore):
         return _of_score(released)
     if isinstance(released, Domain):

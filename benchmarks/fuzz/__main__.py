@@ -1,9 +1,9 @@
 """Hostile files, made by a fuzzer: ``python -m benchmarks.fuzz``.
 
-Model files, domains, CSV and Parquet files are changed at random, guided by the coverage of the library's Python code
-(atheris, ``pip install 'diprime[fuzz]'``), with lengths and checksums that fit. Each of them must be read, or refused
-in one sentence. An error of any other kind, a process that ends, more time or memory than the limits allow, and an
-import, a compilation or a process that a file causes are findings; the command then fails. A minute of each kind
+Model files, domains, budgets, CSV and Parquet files are changed at random, guided by the coverage of the library's
+Python code (atheris, ``pip install 'diprime[fuzz]'``), with lengths and checksums that fit. Each of them must be read,
+or refused in one sentence. An error of any other kind, a process that ends, more time or memory than the limits allow,
+and an import, a compilation or a process that a file causes are findings; the command then fails. A minute of each kind
 belongs to every release: ``--seconds 60``. Figures add up over runs until ``--fresh``; inputs that reach new code are
 kept in ``benchmarks/cache/fuzz``, and so are findings.
 """
@@ -31,8 +31,8 @@ FOLDER = CACHE / "fuzz"
 HEAD = """\
 # Hostile files
 
-`python -m benchmarks.fuzz`: diprime {version} on Python {python}, {date}, commit {commit}. Figures add up over
-runs, of which this was the last, and begin again (`--fresh`) when a finding has been fixed. Files are changed by structure, with lengths and checksums that fit, or byte by byte.
+`python -m benchmarks.fuzz`: diprime {version} on Python {python}. Figures add up over runs, and begin again
+(`--fresh`) when a finding has been fixed; the table has the date and the commit of the last run of each kind. Files are changed by structure, with lengths and checksums that fit, or byte by byte.
 The coverage of the library's Python code guides the changes; that of compiled code does not. One of {use} files that
 are read is used as well, and one of {report} models is reported.
 
@@ -41,15 +41,20 @@ peak of memory that grows by more than {base} MiB and {times} times the file, an
 that a file causes. Parquet files are read by a child process, whose end refuses the file. The fuzzer does in its own
 process what the child does, and is started again when that ends.
 
-| files | inputs | read | refused in one sentence | of these, ended the child | most processor time | peak memory | findings |
-|---|---|---|---|---|---|---|---|
+| files | inputs | read | refused in one sentence | of these, ended the child | most processor time | peak memory | findings | last run |
+|---|---|---|---|---|---|---|---|---|
 """  # noqa: E501 -- a table
-MAX_WORKER_SECONDS = 600  # then it is started anew: whatever leaks does not add up
+MAX_WORKER_SECONDS = 300  # then it is started anew: whatever leaks does not add up
 
 
 def fuzz(kind: str, folder: Path, inputs: int, seconds: float) -> Figures:
-    """Run workers until so many inputs have been tried or so many seconds have passed, zero meaning any number."""
+    """Run workers until so many inputs have been tried or so many seconds have passed, zero meaning any number.
+
+    The figures of all runs are written after each worker, so that a run can be interrupted.
+    """
     total, end = Figures(), time.monotonic() + seconds if seconds else float("inf")
+    path = folder / "total.json"
+    earlier = json.loads(path.read_text()) if path.exists() else {}
     while (not inputs or total.inputs < inputs) and (left := end - time.monotonic()) > 1:
         (folder / "figures.json").unlink(missing_ok=True)
         arguments = [str(inputs and inputs - total.inputs), str(round(min(left, MAX_WORKER_SECONDS)))]
@@ -65,6 +70,10 @@ def fuzz(kind: str, folder: Path, inputs: int, seconds: float) -> Figures:
         add(total, json.loads((folder / "figures.json").read_text()))
         if code:
             note_end(total, kind, folder, code)
+        of_all = Figures(last_run=f"{time.strftime('%Y-%m-%d', time.gmtime())}, {_commit()}")
+        add(of_all, asdict(total))
+        add(of_all, earlier)
+        path.write_text(json.dumps(asdict(of_all)))
     return total
 
 
@@ -95,8 +104,6 @@ def report(figures: dict[str, dict[str, Any]]) -> str:
     head = HEAD.format(
         version=diprime.__version__,
         python=platform.python_version(),
-        date=time.strftime("%Y-%m-%d", time.gmtime()),
-        commit=_commit(),
         use=USE_EVERY,
         report=REPORT_EVERY,
         seconds=MAX_SECONDS,
@@ -105,7 +112,8 @@ def report(figures: dict[str, dict[str, Any]]) -> str:
     )
     rows = [
         f"| {kind} | {f['inputs']:,} | {f['read']:,} | {f['refused']:,} | {f['ended'] if kind == 'parquet' else '–'} | "
-        f"{f['seconds']:.2f} s | {f['megabytes']:.0f} MB | {len(f['findings'])} |"
+        f"{f['seconds']:.2f} s | {f['megabytes']:.0f} MB | {len(f['findings'])} | "
+        f"{f['last_run']} |"
         for kind, f in figures.items()
     ]
     return head + "\n".join(rows) + "\n"
@@ -130,10 +138,7 @@ def main() -> None:
         if options.fresh:
             shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        total = fuzz(kind, folder, options.inputs, seconds)
-        if (folder / "total.json").exists():
-            add(total, json.loads((folder / "total.json").read_text()))
-        (folder / "total.json").write_text(json.dumps(asdict(total)))
+        fuzz(kind, folder, options.inputs, seconds)
     kept = {kind: FOLDER / kind / "total.json" for kind in TARGETS}
     figures = {kind: json.loads(path.read_text()) for kind, path in kept.items() if path.exists()}
     text = report(figures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import random
@@ -78,15 +79,20 @@ def edit_tree(content: Any, rng: random.Random) -> None:
         del parent[key]
     elif action == 1:
         other, name = rng.choice(places)
-        parent[key] = json.loads(json.dumps(other[name]))  # a copy of another part
+        parent[key] = copy.deepcopy(other[name])
     elif action == 2 and isinstance(parent, list):
-        parent.insert(key, rng.choice(TOKENS))
+        parent.insert(key, _token(rng))
     elif action == 2:
-        parent[str(rng.choice(TOKENS))] = parent[key]
+        parent[str(_token(rng))] = copy.deepcopy(parent[key])
     elif action == 3 and isinstance(parent[key], int | float):
         parent[key] += rng.choice((-1, 1, 2**31, -parent[key]))
     else:
-        parent[key] = rng.choice(TOKENS)
+        parent[key] = _token(rng)
+
+
+def _token(rng: random.Random) -> Any:
+    """Return a token that nothing else holds: a list that is put into itself could not be written."""
+    return copy.deepcopy(rng.choice(TOKENS))
 
 
 def _places(content: Any) -> Iterator[tuple[Any, Any]]:
@@ -160,4 +166,48 @@ def _varint(number: int) -> bytes:
     return bytes([*out, number])
 
 
-MUTATORS = {"model": mutate_model, "domain": mutate_domain, "csv": mutate_csv, "parquet": mutate_parquet}
+def mutate_budget(data: bytes, limit: int, rng: random.Random, mutate: Mutate) -> bytes:
+    """Change, remove, copy or swap lines of a budget's log; hashes and checksums follow."""
+    try:
+        lines = [json.loads(line) for line in data.split(b"\n")[:-1]]
+    except (ValueError, RecursionError):
+        lines = []
+    if not lines or not all(isinstance(line, dict) and line for line in lines) or rng.random() < RAW_SHARE:
+        return mutate(data, limit)
+    i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
+    action = rng.randrange(8)
+    if action == 0:
+        del lines[i]
+    elif action == 1:
+        lines.insert(j, dict(lines[i]))
+    elif action == 2:
+        lines[i], lines[j] = lines[j], lines[i]
+    else:
+        edit_tree(lines[i], rng)
+    return seal_budget(lines)[:limit]
+
+
+def seal_budget(lines: list[dict[str, Any]]) -> bytes:
+    """Return a log whose lines have the hashes of those before, where they have any, and their checksums."""
+    data = before = b""
+    for content in lines:
+        if "before" in content:
+            content["before"] = hashlib.sha256(before).hexdigest()
+        body = {name: value for name, value in content.items() if name != "checksum"}
+        checksum = hashlib.sha256(_json_line(body)).hexdigest()[:16]
+        before = _json_line({**body, "checksum": checksum}) + b"\n"
+        data += before
+    return data
+
+
+def _json_line(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+MUTATORS = {
+    "model": mutate_model,
+    "domain": mutate_domain,
+    "budget": mutate_budget,
+    "csv": mutate_csv,
+    "parquet": mutate_parquet,
+}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from benchmarks.paths import ROOT
-from diprime import DiPriMeBoostingClassifier, DiPriMeRegressor, Domain, Numeric
+from diprime import Budget, DiPriMeBoostingClassifier, DiPriMeRegressor, Domain, Numeric
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.model.files import to_bytes
 
@@ -78,4 +81,20 @@ def parquet() -> Iterator[bytes]:
             yield buffer.getvalue()
 
 
-SEEDS = {"model": models, "domain": domains, "csv": tables, "parquet": parquet}
+def budgets() -> Iterator[bytes]:
+    """Yield budgets with pure charges, with charges of both measures, with a fixed pure part, and with nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        for i, (delta, pure) in enumerate([(0, None), (Fraction(1, 10**6), None), (Fraction(1, 10**6), Fraction(1))]):
+            path = Path(folder) / str(i)
+            budget = Budget.create(path, 3, delta, pure=pure)
+            yield path.read_bytes()
+            budget.charge("a forest", epsilon=Fraction(1, 2))
+            if delta and pure is None:
+                budget.charge("levels of a column", epsilon=Fraction(1, 10), delta=Fraction(1, 10**8))
+            if delta:
+                budget.charge("a boosted model", mu_squared=Fraction(1, 100))
+            budget.charge("a score", epsilon=Fraction(1, 10))
+            yield path.read_bytes()
+
+
+SEEDS = {"model": models, "domain": domains, "budget": budgets, "csv": tables, "parquet": parquet}

@@ -5,8 +5,10 @@ A target returns whether the file was read or refused. Any other error passes th
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +24,8 @@ from diprime.cli.drafting import draft
 from diprime.domain import Domain
 from diprime.model.tree_view import read_tree
 from diprime.output.report import render
+from diprime.privacy.budget import Budget
+from diprime.privacy.spending import BudgetError
 
 Outcome = Literal["read", "refused"]
 Target = Callable[[bytes], Outcome]
@@ -104,6 +108,44 @@ def use_domain(domain: Domain) -> None:
         raise WrongMessageError("a domain that was written is another one")
     if not domain.is_open:
         domain.encode(np.zeros((2, len(domain.columns)), dtype=object))
+
+
+def budget_target(folder: Path) -> Target:
+    """Return what opens a budget, shows it, and charges it."""
+    path = folder.resolve() / "input.budget"
+
+    def run(data: bytes) -> Outcome:
+        path.write_bytes(data)
+        try:
+            budget = Budget.open(path)
+        except BudgetError as error:
+            # Messages begin with the path, or with the line that is meant.
+            return refused(type(error)(str(error).partition(" of ")[2]) if is_about_a_line(error) else error, path)
+        str(budget)
+        budget.to_dict()
+        if chosen(data, USE_EVERY):
+            use_budget(budget)
+        return "read"
+
+    return run
+
+
+def is_about_a_line(error: Exception) -> bool:
+    """Return whether a message is about one line of a file."""
+    return re.match(r"line \d+ of ", str(error)) is not None
+
+
+def use_budget(budget: Budget) -> None:
+    """Charge a budget, and read it again."""
+    before = len(budget.entries)
+    try:
+        budget.charge("something", epsilon=Fraction(1, 1000))
+    except BudgetError as error:
+        if not str(error).endswith("."):
+            raise WrongMessageError(str(error)) from None
+        return
+    if len(Budget.open(budget.path or "").entries) != before + 1:
+        raise WrongMessageError("a charge is not in the log")
 
 
 def csv_target(folder: Path) -> Target:
@@ -190,4 +232,10 @@ def parquet_target(folder: Path) -> Target:
     return run
 
 
-TARGETS = {"model": model_target, "domain": domain_target, "csv": csv_target, "parquet": parquet_target}
+TARGETS = {
+    "model": model_target,
+    "domain": domain_target,
+    "budget": budget_target,
+    "csv": csv_target,
+    "parquet": parquet_target,
+}

@@ -50,6 +50,8 @@ class Figures:
         The most memory that the process took.
     findings : dict
         What went wrong, by its kind and place: how often, and an example.
+    last_run : str
+        The date and the commit of the last run.
     """
 
     inputs: int = 0
@@ -59,6 +61,7 @@ class Figures:
     seconds: float = 0.0
     megabytes: float = 0.0
     findings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    last_run: str = ""
 
 
 class Watch:

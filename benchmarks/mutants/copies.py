@@ -76,6 +76,8 @@ class Copy:
             shutil.copy2(source, target)
         for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
             shutil.copy2(self.root / name, scratch)
+        setup = scratch / "setup.py"  # a mutant is run once: less is lost to slower loops than to the compiler
+        setup.write_text(setup.read_text(encoding="utf-8").replace('"-O3"', '"-O1"'), encoding="utf-8")
         command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
         environment = {**os.environ, "PYTHONPATH": str(_build_tools(self.root.parent)), "DIPRIME_REQUIRE_KERNELS": "1"}
         run = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)

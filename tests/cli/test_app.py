@@ -494,6 +494,11 @@ def test_the_demonstration_runs_every_command_it_shows(tmp_path):
     right, majority = re.search(r"([\d.]+)% are predicted rightly; ([\d.]+)%", printed).groups()
     assert float(right) > float(majority) + 2
     assert "Privacy ledger: epsilon = 1 of 1" in printed
+    # It can be run again, but not where somebody else's files are.
+    (tmp_path / "a folder" / "people.csv").write_text("my,own\n1,2\n")
+    said = refused("demo", "--folder", tmp_path / "a folder")
+    assert "a folder has files already, which the demonstration might replace; give another --folder." in said
+    assert (tmp_path / "a folder" / "people.csv").read_text() == "my,own\n1,2\n"
 
 
 # Help ----------------------------------------------------------------------------------------------------------------

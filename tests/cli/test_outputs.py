@@ -17,8 +17,8 @@ from tests.cli.running import ENVIRONMENT, ok, refused
 COMMANDS = {
     "fit": "fit {data} -d {domain} -e 1 --budget {budget} -o",
     "search": "search {data} -d {domain} -e 1 --try max_depth=1,2 --budget {budget} -o",
-    "predict": "predict {model} {data} -o",
-    "score": "score {model} {data} --budget {budget} -o",
+    "predict": "predict {model} {data} --public-key {key} -o",
+    "score": "score {model} {data} --budget {budget} --public-key {key} -o",
     "report": "report {model} --score {score} --public-key {key} -o",
     "merge": "merge {model} {other_model} -o",
     "sign": "sign {model} --key {key} --signature",
@@ -151,3 +151,12 @@ def test_standard_output_that_is_an_input_is_refused(files, command, name):
     assert done.returncode == 1
     assert f"Standard output goes to {target}, which this command reads" in done.stderr.decode()
     assert target.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "sign"])
+def test_no_command_but_sign_writes_a_file_that_has_the_name_of_a_signature(files, tmp_path, command):
+    for name in ("other.diprime.sig", "out.SIG"):
+        (tmp_path / name).write_text("the signature of another model")
+        said = refused(*COMMANDS[command].format(**files).split(), tmp_path / name)
+        assert f"{name} is the name of a signature, which only 'diprime sign' writes; give another name." in said
+        assert (tmp_path / name).read_text() == "the signature of another model"

@@ -144,6 +144,23 @@ def test_what_is_checked_is_what_is_shown(command, signed, folder, monkeypatch):
     assert "Boosting" in type(diprime.load(signed / "m.diprime")).__name__, "it was replaced"
 
 
+def test_models_are_used_only_if_the_key_signed_them(signed, folder):
+    """Of predict, explain and score: with a public key, a model that was replaced, or is not signed, is not read."""
+    people, key = folder / "people.csv", ("--public-key", signed / "a.key.pub")
+    commands = [("predict", people, "-o", signed / "out.csv"), ("explain", people), ("score", people)]
+    for name, *rest in commands[::2]:
+        ok(name, signed / "m.diprime", *rest, *key)
+    forge(signed, folder)
+    for name, *rest in commands:
+        said = refused(name, signed / "m.diprime", *rest, *key)
+        assert "m.diprime is not the file that was signed: it was changed or replaced; do not trust it." in said
+    ok("sign", signed / "m.diprime", "--key", signed / "a.key")
+    ok("explain", signed / "m.diprime", people, *key)
+    (signed / "m.diprime.sig").unlink()
+    for name, *rest in commands:
+        assert "m.diprime is not signed" in refused(name, signed / "m.diprime", *rest, *key)
+
+
 @pytest.mark.parametrize("with_key", [True, False])
 def test_a_report_does_not_replace_the_signature_of_its_model(signed, with_key):
     before = (signed / "m.diprime.sig").read_bytes()

@@ -314,6 +314,34 @@ def test_transcripts_of_neighbours_are_as_likely_as_the_charges_say(monkeypatch)
             assert max(p / q, q / p) <= exp_bounds(charge.epsilon)[0]
 
 
+def test_every_release_that_was_paid_for_is_made_and_no_other(monkeypatch):
+    """Ranges of two columns use up two releases: one that used up less could be made again."""
+    pay, receipts = learning._Payments.pay, []
+
+    def keep(self, charge):
+        receipts.append(pay(self, charge))
+        return receipts[-1]
+
+    monkeypatch.setattr(learning._Payments, "pay", keep)
+    Domain.learn(FRAME[["age", "pressure", "city"]], FRAME["debt"], 2.0, delta=1e-6)
+    assert [receipt.charge.times for receipt in receipts] == [1, 2, 1, 2, 1, 1]
+    assert [receipt.unused for receipt in receipts] == [0] * 6
+
+
+def test_a_budget_is_charged_before_the_first_release(monkeypatch):
+    budget, release, seen = Budget(5.0), learning.discrete_laplace, []
+
+    def release_and_look(*arguments):
+        seen.append(len(budget.entries))
+        return release(*arguments)
+
+    monkeypatch.setattr(learning, "discrete_laplace", release_and_look)
+    with budget:
+        Domain.learn(FRAME[["pressure"]], FRAME["debt"], 2.0)
+    assert seen == [1]
+    assert len(budget.entries) == 1
+
+
 def test_the_unit_of_costs_keeps_tables_of_weights_short():
     assert cost_unit(Fraction(1, 4)) == 1024
     assert cost_unit(math.inf) == 1 << 16

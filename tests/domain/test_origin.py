@@ -1,6 +1,7 @@
 """Where a domain comes from follows it through copies and files, and changes by one deliberate act only."""
 
 import copy
+import itertools
 import pickle
 from dataclasses import replace
 from fractions import Fraction
@@ -120,3 +121,8 @@ def test_origins_that_make_no_sense_are_refused():
 def test_only_an_origin_worth_telling_is_in_the_representation():
     assert "origin" not in repr(Domain(*FACTS))
     assert "origin=Origin(kind='read'" in repr(Domain(*FACTS, origin=Origin("read")))
+
+
+@pytest.mark.parametrize("order", itertools.permutations([Origin(), Origin("read"), Origin("learnt", ledger=LEDGER)]))
+def test_what_is_merged_was_read_from_the_data_if_any_part_was(order):
+    assert Origin.merge(order) == Origin("read")

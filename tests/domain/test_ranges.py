@@ -37,6 +37,16 @@ def test_a_record_adds_one_or_nothing_to_every_cost(family, values, record):
     assert set(change.tolist()) <= {0, 1}
 
 
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_a_record_adds_no_more_where_there_are_many(family):
+    rng = np.random.default_rng(0)
+    for n in (9, 10, 11, 100, 10_000):
+        values = rng.normal(0, 3, n)
+        for record in (0.0, 5.0, -1e300, math.inf):
+            change = outside(family, [*values, record]) - outside(family, values)
+            assert set(change.tolist()) <= {0, 1}
+
+
 def test_the_ends_of_intervals_belong_to_them():
     family = FAMILIES["parts"]
     edge = float(family.edges[7])

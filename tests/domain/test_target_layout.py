@@ -162,6 +162,14 @@ def test_a_bin_holds_as_many_rows_as_are_allowed(name):
         assert found.tolist() == [rows * (layout.units - value), rows * value]
 
 
+@pytest.mark.parametrize("max_records", [1, 2, 5])
+def test_the_vectors_of_a_person_add_up_to_her_weight_times_the_units(max_records):
+    for layout, units in ((TargetLayout.of_classes(3), 1), (TargetLayout.of_number(4096), 4096)):
+        of_persons = layout.of_persons(max_records)
+        assert of_persons.person_units == units * of_persons.person_weight
+        assert of_persons.person_weight >= max_records
+
+
 def test_too_many_classes_are_refused():
     assert TargetLayout.of_classes(1000).n_outputs == 1000
     with pytest.raises(ValueError, match="The target has 1001 classes; at most 1000 are supported"):

@@ -111,6 +111,19 @@ def test_rows_without_a_target_are_left_out(name):
     assert expected[0].sum() == known.sum()
 
 
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_weighted_record_counts_as_so_many_equal_ones(name):
+    layout = LAYOUTS[name]
+    codes, target = draw_rows(layout, 150)
+    weights = np.random.default_rng(2).integers(1, 9, 150).astype(np.uint8)
+
+    def weighted(*arguments):
+        return LocalScoreEngine(*arguments, weights)
+
+    repeated = np.repeat(codes, weights, axis=0), np.repeat(target, weights)
+    assert_same(answers(weighted, layout, codes, target), answers(NumpyScoreEngine, layout, *repeated))
+
+
 def test_the_order_of_rows_does_not_matter():
     layout = LAYOUTS["five"]
     codes, target = draw_rows(layout, 200)

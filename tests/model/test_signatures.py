@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from diprime import DiPriMeRegressor, Domain, ModelFileError, Numeric, load
 from diprime.model import signatures
+from diprime.model.signatures import read_private_key
 from diprime.signing import (
     KeyIsEncryptedError,
     SignatureCheck,
@@ -47,7 +49,7 @@ def signed(tmp_path_factory):
 def copy(signed, tmp_path):
     """Return a copy of these files, to be changed."""
     for path in signed.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+        shutil.copy(path, tmp_path)
     return tmp_path
 
 
@@ -254,6 +256,18 @@ def test_only_its_owner_reads_a_private_key(signed):
     assert b"PRIVATE" not in (signed / "key.pub").read_bytes()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o601])
+def test_a_private_key_that_others_can_use_is_refused(copy, mode):
+    (copy / "key").chmod(mode)
+    with pytest.raises(SignatureError, match=r"is a private key that others can use; run 'chmod 600"):
+        read_private_key(copy / "key")
+    with pytest.raises(SignatureError, match="chmod 600"):
+        sign_model(copy / "m", copy / "key")
+    (copy / "key").chmod(0o400)
+    read_private_key(copy / "key")
+
+
 def test_keys_are_never_replaced(copy):
     before = {path.name: path.read_bytes() for path in copy.iterdir()}
     with pytest.raises(FileExistsError):
@@ -319,6 +333,7 @@ def test_other_files_are_no_keys(copy):
 def test_keys_of_other_programs_can_be_used(copy):
     key = ed25519.Ed25519PrivateKey.generate()
     (copy / "theirs").write_bytes(pem(key))
+    (copy / "theirs").chmod(0o600)
     assert sign_model(copy / "m", copy / "theirs").key == base64.b64encode(key.public_key().public_bytes_raw()).decode()
 
 

@@ -24,6 +24,7 @@ from diprime.privacy.gaussian_dp import epsilon_upper_bound, gaussian_budget
 from diprime.privacy.measures import GaussianDP, PureEpsilon, rounded_text
 from diprime.report import render
 from tests.browser import Browser
+from tests.golden import FIXTURES
 from tests.small_data import DOMAINS, TASKS, fit, make
 
 HOSTILE = ("</script><script>document.title = 'hacked'</script>", "\"'><img src=x onerror=\"document.title='hacked'\">")
@@ -258,11 +259,22 @@ def test_a_digest_ties_the_page_to_the_file(models, tmp_path):
         digest = hashlib.sha256((tmp_path / "m.diprime").read_bytes()).hexdigest()
         assert f"SHA-256 of the model file {digest}" in Page(render(model)).text
         assert digest in render(diprime.load(tmp_path / "m.diprime"))
-    (tmp_path / "signed").write_bytes((tmp_path / "m.diprime").read_bytes() + b"more")
-    assert digest not in render(model, model_file=tmp_path / "signed")
-    assert hashlib.sha256((tmp_path / "signed").read_bytes()).hexdigest() in render(
-        model, model_file=tmp_path / "signed"
-    )
+
+
+def test_the_digest_is_that_of_the_given_file_and_of_no_other_model_s(models, tmp_path):
+    old = FIXTURES / "format-1" / "joint-two.diprime"
+    model = diprime.load(old)
+    digest = hashlib.sha256(old.read_bytes()).hexdigest()
+    assert digest not in render(model), "it would be saved in a newer format"
+    assert digest in render(model, model_file=old)
+    assert digest in render(model, model_file=old.read_bytes())
+    other = next(iter(models.values()))
+    other.save(tmp_path / "other")
+    for wrong in (tmp_path / "other", (tmp_path / "other").read_bytes()):
+        with pytest.raises(ValueError, match="model_file is not the file of this model"):
+            render(model, model_file=wrong)
+    with pytest.raises(diprime.ModelFileError):
+        render(model, model_file=old.read_bytes() + b"more")
 
 
 def test_a_model_without_a_file_has_no_digest():

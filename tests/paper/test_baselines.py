@@ -115,6 +115,21 @@ def test_trees_that_would_not_fit_in_memory_are_refused():
 # -- the ledger -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("layout", [TargetLayout.of_classes(3), TargetLayout.of_number(4096)], ids=["class", "number"])
+def test_splits_are_calibrated_to_the_ranges_that_are_proven(layout):
+    """Of docs/privacy.md, section 10: U + 2, and for the published DP-RF, whose costs are from 0 to U, 2U."""
+    for epsilon in (Fraction(1, 10), Fraction(1), Fraction(50)):
+        for recipe_type, range_of in (
+            (Recipe, lambda units: units + 2),
+            (PublishedRandomForest, lambda units: 2 * units),
+        ):
+            recipe = recipe_type(epsilon, 3, 2, 5, layout)
+            receipts = recipe.pay(Ledger(epsilon))
+            assert receipts.splits.charge.calibrated_to == range_of(recipe.units)
+            table = recipe._selection(receipts.splits, RandomSource(0).streams(1)).table
+            assert np.array_equal(table, weight_table(recipe.per_query, range_of(recipe.units), 5))
+
+
 @given(
     epsilon=st.fractions(Fraction(1, 100), 100),
     n_trees=st.integers(1, 20),

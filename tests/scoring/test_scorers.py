@@ -104,6 +104,22 @@ def test_a_seed_voids_the_score_and_repeats_it(models, key):
     assert "NOT PRIVATE: random_state was set" in str(found[0])
 
 
+def test_a_score_is_charged_to_the_study_before_it_is_released(models, monkeypatch):
+    budget, table, seen = Budget(2), release.discrete_laplace, []
+
+    def release_and_look(*arguments):
+        seen.append(len(budget.entries))
+        return table(*arguments)
+
+    monkeypatch.setattr(release, "discrete_laplace", release_and_look)
+    key = KINDS[0]
+    with budget:
+        score = private_score(models[key], *make(key[0], 200, 1), 0.5)
+    assert [entry.loss.epsilon for entry in budget.entries] == [Fraction(1, 2)]
+    assert set(seen) == {1}
+    assert score.ledger.studies == [budget.study]
+
+
 def digest(key):
     learn = {"forest": fit, "boosted": boost}[key[1]]
     with warnings.catch_warnings():

@@ -390,3 +390,14 @@ def test_all_quantiles_of_all_nodes_are_drawn_for_the_epsilon_that_was_charged(m
     assert len(paid.picks) == 2
     assert paid.n_picks == 4 * NODES_PER_BATCH
     assert paid.table is weight_table(Fraction(1, 50), QUANTILE_RANGE, NUMBER.units)
+
+
+@pytest.mark.parametrize("max_records", [2, 5])
+def test_windows_of_persons_are_charged_for_all_records_of_one(max_records, monkeypatch):
+    layout = SMALL.of_persons(max_records)
+    cost_range = QUANTILE_RANGE * layout.person_weight
+    charges = window_charge(layout, Fraction(1)), node_windows_charge(layout, 1, Fraction(1), 1, "")
+    assert [charge.calibrated_to for charge in charges] == [cost_range, cost_range]
+    releases = Releases(monkeypatch)
+    release_windows(np.zeros((2, layout.units + 1), dtype=np.int64), layout, pay(charges[0]), RandomSource(0))
+    assert [paid.cost_range for paid in releases.selections] == [cost_range]

@@ -2,7 +2,8 @@
 
 All commands are registered through `Commands`, so that all of them are checked, before they read anything. The
 argument ``output`` of a command is its output; every other path is taken to be an input, so that a new option is safe
-from the start. So is the signature beside a model, for commands that check it.
+from the start. So is the signature beside a model, for commands that check it, and nothing but ``diprime sign`` writes
+files with the name of a signature.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import typer
 
 from diprime._util.regular_file import is_same_file, status_of
 from diprime.cli.data_files import InputError
-from diprime.model.signatures import signature_path
+from diprime.model.signatures import ENDING, signature_path
 
 OUTPUT = "output"
 
@@ -26,13 +27,13 @@ OUTPUT = "output"
 class Commands(typer.Typer):
     """Commands of the command line, each of which is refused if its output is one of its inputs."""
 
-    def command(self, *arguments: Any, **options: Any) -> Callable[[Any], Any]:
-        """Return a decorator that registers a function as a command."""
+    def command(self, *arguments: Any, signs: bool = False, **options: Any) -> Callable[[Any], Any]:
+        """Return a decorator that registers a function as a command, whose output is a signature if it ``signs``."""
         register = super().command(*arguments, **options)
-        return lambda function: register(_checked(function))
+        return lambda function: register(_checked(function, signs=signs))
 
 
-def _checked(function: Callable[..., None]) -> Callable[..., None]:
+def _checked(function: Callable[..., None], *, signs: bool) -> Callable[..., None]:
     """Return a command that checks its paths first."""
 
     @wraps(function)
@@ -42,6 +43,8 @@ def _checked(function: Callable[..., None]) -> Callable[..., None]:
             inputs.append(signature_path(values["model_path"], values.get("signature")))
         for output in _paths(values.get(OUTPUT)):
             refuse_inputs(output, inputs)
+            if not signs:
+                _refuse_signature(output)
         _refuse_inputs_as_standard_output(inputs)
         function(**values)
 
@@ -53,6 +56,12 @@ def refuse_inputs(output: Path, inputs: list[Path]) -> None:
     for path in inputs:
         if is_same_file(status_of(output), status_of(path)):
             raise InputError(f"{output} is {_called(path, output)} that this command reads; write to another file.")
+
+
+def _refuse_signature(output: Path) -> None:
+    """Raise an error if an output has the name of a signature: it may replace that of another model."""
+    if output.suffix.lower() == ENDING:
+        raise InputError(f"{output} is the name of a signature, which only 'diprime sign' writes; give another name.")
 
 
 def _called(path: Path, output: Path) -> str:

@@ -18,6 +18,13 @@ PublicKeyOption = Annotated[
     typer.Option("--public-key", metavar="FILE", help="A public key, to check the model's signature with."),
 ]
 
+RequiredKeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--public-key", metavar="FILE", help="A public key; the model is used only if it was signed with this key."
+    ),
+]
+
 
 def print_signature(check: SignatureCheck | None) -> None:
     """Print what is known about a model's signature, loudly if it is wrong."""

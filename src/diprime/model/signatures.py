@@ -252,7 +252,15 @@ def read_private_key(path: AnyPath, password: str | None = None) -> Ed25519Priva
         raise SignatureError(f"{path} is not a private key in a PEM file, {wrong}.") from None
     if not isinstance(key, Ed25519PrivateKey):
         raise SignatureError(f"{path} is not an Ed25519 key; make one with 'diprime keygen'.")
+    _check_private(path)
     return key
+
+
+def _check_private(path: AnyPath) -> None:
+    """Refuse a private key that other users of the machine can read or replace, as ssh does; Windows has no modes."""
+    status = status_of(path)
+    if os.name == "posix" and status is not None and status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise SignatureError(f"{path} is a private key that others can use; run 'chmod 600 {path}', or make a new one.")
 
 
 def read_public_key(path: AnyPath) -> Ed25519PublicKey:

@@ -75,3 +75,9 @@ def test_an_event_that_is_as_likely_on_both_sides_or_never_happens_shows_nothing
         assert seen.epsilon(0.01) == 0
         assert seen.mu(0.01) == 0
         assert seen.delta(0.0, 0.01) == 0
+
+
+def test_what_delta_allows_is_no_evidence_of_epsilon():
+    seen = Seen(1_000, 10_000, 0, 10_000)
+    assert seen.epsilon(1e-3) > seen.epsilon(1e-3, 0.05) > 0
+    assert seen.epsilon(1e-3, 0.2) == 0

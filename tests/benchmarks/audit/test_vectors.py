@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.audit import neighbours
 from benchmarks.audit.vectors import as_matrix, numbers_of
-from diprime import DiPriMeBoostingRegressor, DiPriMeClassifier, Domain, Numeric, private_score
+from diprime import DiPriMeBoostingRegressor, DiPriMeClassifier, Domain, Numeric, PrivateSearch, private_score
 from diprime.baselines import DPRandomForestClassifier
 
 OF = neighbours.misfit()
@@ -40,6 +40,12 @@ def test_boosted_models_comparators_scores_and_domains_have_numbers(model):
     score = private_score(model, X, Y, 4.0)
     assert {score.accuracy.value, score.records.value} <= set(numbers_of(score))
     assert {0.0, 1.0} <= set(numbers_of(Domain({"x": Numeric(0, 1)}, target)))
+
+
+def test_a_search_has_the_numbers_of_the_model_that_it_chose():
+    forest = DiPriMeClassifier(domain=OF.domain, n_jobs=1, n_estimators=1, max_depth=1)
+    search = PrivateSearch(forest, {"split_share": [0.5, 0.7]}, epsilon=4, rule="all", refit=False).fit(X, Y)
+    assert set(search.best_estimator_.forest_.values.ravel().astype(float)) <= set(numbers_of(search))
 
 
 def test_rows_of_different_lengths_make_a_matrix():

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.fuzz import mutators
 from benchmarks.fuzz.mutators import MUTATORS, join_model, split_model
 from benchmarks.fuzz.seeds import SEEDS
+from benchmarks.fuzz.targets import TARGETS
 
 
 def flip(data, limit):
@@ -44,6 +45,23 @@ def test_changed_parquet_files_have_the_length_of_their_footer(framed):
         footer = int.from_bytes(file[-8:-4], "little")
         assert file != data or seed
         assert len(file) - 8 - footer == len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+
+
+def test_changed_budgets_have_hashes_and_checksums_that_fit(framed, tmp_path):
+    data, target = list(SEEDS["budget"]())[3], TARGETS["budget"](tmp_path)
+    changed = {MUTATORS["budget"](data, 10**6, random.Random(seed), flip) for seed in range(300)}
+    assert len(changed) > 100
+    assert any(target(file) == "read" for file in changed - {data}), "a charge can be left out, or be smaller"
+    assert any(target(file) == "refused" for file in changed)
+
+
+def test_a_token_is_never_put_into_itself():
+    content = {"a": [[]]}
+    rng = random.Random(0)
+    for _ in range(3000):
+        mutators.edit_tree(content, rng)
+        content = json.loads(json.dumps(content)[:2000]) if len(json.dumps(content)) < 2000 else {"a": [[]]}
+        content.setdefault("a", [[], {}])
 
 
 @pytest.mark.parametrize("kind", ["domain", "csv"])

@@ -10,6 +10,7 @@ from diprime.cli import parquet_file
 BROKEN = {
     "model": b"DIPRIME\0 and nothing else",
     "domain": b'{"features": 3}',
+    "budget": b'{"diprime_budget": 1}\n',
     "csv": b"a,b\n1,2,3\n",
     "parquet": b"PAR1 and nothing else",
 }
@@ -27,7 +28,7 @@ def test_sound_files_are_read_and_others_refused(kind, tmp_path):
     target = TARGETS[kind](tmp_path)
     outcomes = {target(data) for data in SEEDS[kind]()}
     assert "read" in outcomes
-    if kind in ("model", "domain"):
+    if kind in ("model", "domain", "budget"):
         assert outcomes == {"read"}
     assert target(BROKEN[kind]) == "refused"
 
@@ -44,3 +45,8 @@ def test_a_panic_in_the_child_refuses_the_file(tmp_path, monkeypatch):
     target = TARGETS["parquet"](tmp_path)
     monkeypatch.setattr(targets.parquet_child, "text_bytes", lambda rows: 1 / 0)
     assert target(next(SEEDS["parquet"]())) == "refused"
+
+
+def test_a_budget_may_name_the_line_that_is_meant(tmp_path):
+    target, data = TARGETS["budget"](tmp_path), list(SEEDS["budget"]())[1]
+    assert target(data.replace(b"forest", b"FOREST")) == "refused"

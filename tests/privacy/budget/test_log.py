@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -83,6 +84,16 @@ def test_lines_that_are_missing_doubled_or_exchanged_are_found():
     for changed in wrong:
         with pytest.raises(BudgetError):
             Log.read(b"".join(changed), "it")
+
+
+def test_charges_are_numbered_from_one_without_gaps():
+    """Whose hashes all fit, but whose numbers do not, was not written by this code: no charge can be left out so."""
+    log, data = small_log(1)
+    for number in (0, 1, 3, 7):
+        entry = replace(log.entries[0], number=number)
+        with pytest.raises(BudgetError, match="line 3 of it is not the one that was written there"):
+            Log.read(data + entry.line(log.last_line), "it")
+    assert len(Log.read(data + replace(log.entries[0], number=2).line(log.last_line), "it").entries) == 2
 
 
 def test_lines_of_another_log_are_found():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from diprime.privacy.mechanisms.weights import MAX_TABLE_LENGTH, exp_upper, weight_table
+from diprime.privacy.mechanisms.weights import MAX_TABLE_LENGTH, decimal_below, exp_upper, weight_table
 from tests.exact_exp import TOO_LITTLE_NOISE, exp_bounds
 
 
@@ -24,16 +24,27 @@ def test_the_bounds_of_exp_bound_it():
 
 @given(
     st.fractions(Fraction(1, 10**6), 80) | st.builds(Fraction, st.integers(1, 2**20), st.integers(1, 2**60)),
-    st.sampled_from([8, 60, 120]),
+    st.sampled_from([8, 60, 120, 256]),
 )
 @example(Fraction(1), 60)
 @example(Fraction(1, 2**70), 60)
 @example(Fraction(10**4), 60)
+@example(Fraction(1), 256)
+@example(Fraction(200, 7), 256)
 @settings(deadline=None)
 def test_exp_upper_is_above_by_less_than_two(x, bits):
     bound, (low, high) = exp_upper(x, bits), exp_bounds(x)
     assert bound * low >= 2**bits
     assert (bound - 2) * high < 2**bits
+
+
+@given(st.fractions(Fraction(1, 10**9), 10**6), st.sampled_from([3, 60, 125]))
+@example(Fraction(1, 3), 60)
+@example(Fraction(2, 3), 60)
+@settings(deadline=None)
+def test_an_exponent_is_rounded_down_and_by_little(x, digits):
+    below = Fraction(decimal_below(x, digits))
+    assert 0 <= x - below < x * Fraction(1, 10 ** (digits - 1))
 
 
 def test_exp_upper_where_decimals_underflow():

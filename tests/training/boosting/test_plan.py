@@ -29,8 +29,8 @@ DOMAINS = {
 MILLIONTH = Fraction(1, 10**6)
 
 
-def settings_of(epsilon=Fraction(1), delta=MILLIONTH, n_rounds=50):
-    return BoostingSettings(epsilon, delta, n_rounds, 0.1, interactions=True, verbose=False)
+def settings_of(epsilon=Fraction(1), delta=MILLIONTH, n_rounds=50, **more):
+    return BoostingSettings(epsilon, delta, n_rounds, 0.1, interactions=True, verbose=False, **more)
 
 
 @given(
@@ -68,6 +68,26 @@ def test_every_charge_says_what_it_is_for(task):
     if plan.clips is not None:
         assert (plan.clips.calibrated_to, plan.clips.times) == (1, defaults.N_CLIPS)
     assert plan.rounds.total > plan.mu_squared / 2, "most of the budget is for the rounds"
+
+
+@pytest.mark.parametrize("task", DOMAINS)
+def test_the_norm_of_a_person_is_that_of_a_record_times_her_weight(task):
+    one = BoostingPlan.make(settings_of(), DOMAINS[task])
+    for k in (2, 5):
+        weight = DOMAINS[task].layout.of_persons(k).person_weight
+        assert weight > 1
+        persons = BoostingPlan.make(settings_of(max_records_per_group=k), DOMAINS[task])
+        for of_record, of_person in zip(one.charges, persons.charges, strict=True):
+            # Her vectors may all be equal, so norms add up: the squared norm grows with the square of the weight.
+            assert of_person.calibrated_to == of_record.calibrated_to * weight**2
+            assert of_person.total == of_record.total
+
+
+@pytest.mark.parametrize("task", DOMAINS)
+def test_fits_that_share_a_budget_cost_it_together(task):
+    for n_fits in (2, 7):
+        plan = BoostingPlan.make(settings_of(n_fits=n_fits), DOMAINS[task])
+        assert n_fits * sum(charge.total for charge in plan.charges) == gaussian_budget(Fraction(1), MILLIONTH)
 
 
 @pytest.mark.parametrize("task", DOMAINS)

@@ -1,6 +1,7 @@
 """The median splitter: private medians and a choice among them, each at the cost that its charge states."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -87,6 +88,17 @@ def test_medians_and_choices_are_charged_as_their_weights_are_made(k, epsilon, r
         assert (paid.epsilon, paid.cost_range, paid.times) == (charge.epsilon, cost_range, times)
         assert str(cost_range) in charge.bound.split()
     assert len(releases.selections) == len(charges)
+
+
+@pytest.mark.parametrize("weight", [2, 5, 12])
+def test_medians_and_choices_of_persons_are_charged_for_all_records_of_one(weight, monkeypatch):
+    splitter = replace(splitter_of(2), person_weight=weight)
+    ranges = [MEDIAN_RANGE * weight, quality(weight).range * weight]
+    charges = splitter.charges(2, Fraction(1), 3, "composition")
+    assert [charge.calibrated_to for charge in charges] == ranges
+    releases = Releases(monkeypatch)
+    paid_level(splitter, Regions.roots(DOMAIN, 6), Fraction(1), RandomSource(0))
+    assert [paid.cost_range for paid in releases.selections] == ranges
 
 
 def test_accounting_as_published_charges_all_medians_as_one_and_says_what_they_cost():

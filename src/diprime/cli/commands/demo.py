@@ -10,6 +10,7 @@ import polars as pl
 import typer
 
 from diprime._util.atomic_file import atomic_file
+from diprime.cli.data_files import InputError
 from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
 from diprime.cli.outputs import Commands
 from diprime.cli.shell import examples
@@ -23,10 +24,12 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Where to put its files.")] = Path("diprime-demo"),
 ) -> None:
     """Go through all steps with made-up people: check, plan, fit, predict, show, score and report."""
+    people = synthetic_people(30_000, 1).write_csv().encode()
+    _refuse_files_of_others(folder, people)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, n_people, seed in (("people.csv", 30_000, 1), ("new.csv", 10_000, 2)):
+    for name, content in (("people.csv", people), ("new.csv", synthetic_people(10_000, 2).write_csv().encode())):
         with atomic_file(folder / name) as file:
-            file.write(synthetic_people(n_people, seed).write_csv().encode())
+            file.write(content)
     with atomic_file(folder / "domain.toml") as file:
         file.write(PEOPLE_DOMAIN.encode())
     print(f"{folder}/people.csv now has 30,000 made-up people, {folder}/new.csv has 10,000 others, and")
@@ -47,6 +50,13 @@ def demo(
     right = (results["income"] == results["prediction"]).to_numpy().mean()
     print(f"\nOf the new people, {right:.1%} are predicted rightly; {_largest_share(results):.1%} are in one class.")
     print(f"Open {folder}/report.html in a browser. Then try your own data: diprime domain draft --help")
+
+
+def _refuse_files_of_others(folder: Path, people: bytes) -> None:
+    """Raise an error if a folder has files, and is not that of an earlier demonstration: they would be replaced."""
+    own = folder / "people.csv"
+    if folder.is_dir() and any(folder.iterdir()) and not (own.is_file() and own.read_bytes() == people):
+        raise InputError(f"{folder} has files already, which the demonstration might replace; give another --folder.")
 
 
 def _largest_share(people: pl.DataFrame) -> float:

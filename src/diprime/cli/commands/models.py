@@ -20,7 +20,7 @@ from diprime.cli.model_facts import importances, summary
 from diprime.cli.options import DataPath, JsonOption, ModelPath, OutputPath
 from diprime.cli.outputs import Commands
 from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note, stdout
-from diprime.cli.signature_options import PublicKeyOption, print_signature
+from diprime.cli.signature_options import PublicKeyOption, RequiredKeyOption, print_signature
 from diprime.estimators.models import Boosted, Model
 from diprime.estimators.signing import inspect_model
 from diprime.model.explanation import Explanation
@@ -40,6 +40,7 @@ def explain(
     data: DataPath,
     rows: Annotated[int, typer.Option(min=1, help="How many rows to explain, from the first.")] = 3,
     most: Annotated[int, typer.Option(min=1, help="How many contributions to print for a row.")] = 10,
+    public_key: RequiredKeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what each feature, and each pair, adds to the predictions of a boosted model for the first rows of a file.
@@ -48,7 +49,7 @@ def explain(
     proportional to their exponentials), and to the prediction itself for numbers. They are computed from the model
     and the row alone.
     """
-    model = diprime.load(model_path)
+    model = diprime.load(model_path, public_key=public_key)
     if not isinstance(model, Boosted):
         raise InputError(f"{model_path} is a forest; only boosted models, fitted with --boost, can be explained.")
     batches = DataFile(data).decoded_batches(model.domain_.features, lambda share: None)

@@ -14,6 +14,7 @@ from diprime.cli.data_files import DataFile, InputError
 from diprime.cli.options import DataPath, JsonOption, ModelPath, refuse_dash
 from diprime.cli.outputs import Commands
 from diprime.cli.shell import confirm_written, examples, progress
+from diprime.cli.signature_options import RequiredKeyOption
 from diprime.estimators.models import Model
 
 commands = Commands()
@@ -35,6 +36,7 @@ def predict(
     keep: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="A column of the data to copy as it is; may be repeated.")
     ] = None,
+    public_key: RequiredKeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict the rows of a file, in their order.
@@ -43,7 +45,7 @@ def predict(
     Parquet, all predictions.
     """
     as_parquet = _is_parquet(output)
-    model = diprime.load(model_path)
+    model = diprime.load(model_path, public_key=public_key)
     file = DataFile(data)
     kept = list(dict.fromkeys(keep or []))
     new = ["prediction", *(f"probability {label}" for label in getattr(model, "classes_", ()))]

@@ -15,6 +15,7 @@ from diprime.cli.options import DataPath, EpsilonOption, JsonOption, ModelPath, 
 from diprime.cli.outputs import Commands
 from diprime.cli.person_options import PersonOption, check_person
 from diprime.cli.shell import escape_controls, examples, print_json, print_note, progress
+from diprime.cli.signature_options import RequiredKeyOption
 
 commands = Commands()
 
@@ -25,7 +26,7 @@ commands = Commands()
         "diprime score model.diprime test.csv --epsilon 0.1 -o score.json",
     )
 )
-def score(
+def score(  # noqa: PLR0913 -- options of a command are arguments
     model_path: ModelPath,
     data: DataPath,
     epsilon: EpsilonOption = 0.1,
@@ -39,6 +40,7 @@ def score(
     ] = 0.95,
     person: PersonOption = None,
     budget: BudgetOption = None,
+    public_key: RequiredKeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score a model on private test rows, with noise and confidence intervals: accuracy, AUC, errors and more.
@@ -49,7 +51,7 @@ def score(
     """
     if output is not None:
         check_folder(refuse_dash(output))
-    model = diprime.load(model_path)
+    model = diprime.load(model_path, public_key=public_key)
     domain, file = model.domain_, DataFile(data)
     persons = check_person(file, domain, person)
     target = target_column(file, domain, persons)

@@ -68,7 +68,7 @@ def keygen(
         print_json({"private_key": str(path), "public_key": str(public)})
 
 
-@commands.command(epilog=examples("diprime sign model.diprime --key reviewer.key"))
+@commands.command(signs=True, epilog=examples("diprime sign model.diprime --key reviewer.key"))
 def sign(
     model_path: ModelPath,
     key: Annotated[Path, typer.Option("--key", "-k", metavar="FILE", help="Your private key.")],

@@ -8,7 +8,7 @@ from datetime import date
 from hashlib import sha256
 from typing import Any
 
-from diprime.estimators.files import file_content
+from diprime.estimators.files import file_content, to_model
 from diprime.model.files import read_file
 from diprime.output.report.html import Child, Element, facts, tag
 
@@ -53,8 +53,16 @@ def make_imprint(
         content = file_content(model)
     else:
         content = model_file if isinstance(model_file, bytes) else read_file(model_file)
+        _check_own(model, content)
     digest = None if content is None else sha256(content).hexdigest()
     return Imprint(data, responsible, date.today() if day is None else day, digest)
+
+
+def _check_own(model: Any, content: bytes) -> None:
+    """Refuse the file of another model: a page that states its digest would vouch for what it does not show."""
+    own = file_content(model)
+    if content != own and (own is None or file_content(to_model(content, "model_file")) != own):  # an older format
+        raise ValueError("model_file is not the file of this model; give the one that it was saved to or loaded from.")
 
 
 def imprint(content: Imprint) -> Element:

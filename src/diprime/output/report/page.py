@@ -54,7 +54,7 @@ def render(
         The day of the report; by default today.
     model_file : str, path or bytes, optional
         The file of the model, or what is in it, whose SHA-256 the page states, which ties both together. By default it
-        is the digest of the file that ``model.save`` writes.
+        is the digest of the file that ``model.save`` writes. The file of another model is refused.
 
     Returns
     -------

@@ -21,16 +21,25 @@ Weights = npt.NDArray[np.uint64]
 MAX_WEIGHT_BITS = 46
 MAX_TABLE_LENGTH = 1 << 20
 _FACTOR_BITS = 60
+_GUARD_DIGITS = 40
 
 
 def exp_upper(x: Fraction, bits: int = _FACTOR_BITS) -> int:
     """Return an integer that is at least 2^bits·e^(-x) and exceeds it by less than two, for x > 0."""
-    with localcontext(Context(prec=60, rounding=ROUND_FLOOR)) as context:
-        exponent = Decimal(x.numerator) / Decimal(x.denominator)
+    # The exponent is too small by less than x·10^(1 - digits). As x·e^(-x) < 1, the power is too large by less than
+    # 10^(2 - digits), which times 2^bits < 10^(bits/3 + 1) is far below one.
+    digits = _GUARD_DIGITS + bits // 3
+    exponent = decimal_below(x, digits)
+    with localcontext(Context(prec=digits, rounding=ROUND_CEILING)):
         # Decimal.exp is correctly rounded, so the next larger number is an upper bound.
         bound = (-exponent).exp().next_plus()
-        context.rounding = ROUND_CEILING
         return int((bound * Decimal(2**bits)).to_integral_value(ROUND_CEILING))
+
+
+def decimal_below(x: Fraction, digits: int) -> Decimal:
+    """Return the largest decimal number of so many digits that is at most x."""
+    with localcontext(Context(prec=digits, rounding=ROUND_FLOOR)):
+        return Decimal(x.numerator) / Decimal(x.denominator)
 
 
 @lru_cache(maxsize=64)

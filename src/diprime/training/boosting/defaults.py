@@ -30,7 +30,7 @@ RIDGE = 6.0
 RIDGE_PER_FEATURE = 160.0  # of numbers, where information is scarce
 PLENTIFUL = 50_000.0  # the information from which the ridge of classes shrinks
 FINE_PAIR_GAIN = 0.3 * 4096
-LEAST_RIDGE = 10.0  # in records: against chance in small cells, where there is little noise or none
+LEAST_RIDGE = 10.0  # of weight, which for numbers is records: against chance in small cells with little noise or none
 
 
 def n_rounds(mu_squared: Epsilon) -> int:
