@@ -9,6 +9,7 @@ from diprime.engines.assignment import BagAssignment, IndependentAssignment
 from diprime.kernels import sampling
 from diprime.paper.accounting import EqualParts
 from diprime.privacy.randomness import RandomSource
+from tests.encoded_rows import drawn_trees
 from tests.goodness import fits
 
 DRAWS = 60_000
@@ -16,7 +17,7 @@ DRAWS = 60_000
 
 def draw(how, n_rows, n_threads=1, *, seed=0):
     with Threads(n_threads) as threads:
-        return how.draw(n_rows, RandomSource(seed), threads)
+        return drawn_trees(how, n_rows, RandomSource(seed), threads)
 
 
 @pytest.mark.parametrize("n_trees", [2, 3, 5, 7, 11, 200])

@@ -26,7 +26,7 @@ from diprime.training.splitting.candidates import Candidates, CategoricalCandida
 from diprime.training.splitting.cost import Cost
 from diprime.training.splitting.histograms import NodeHistograms
 from tests.candidate_splits import costs_of_all
-from tests.encoded_rows import EncodedRows, FixedAssignment
+from tests.encoded_rows import EncodedRows, FixedAssignment, draws_by
 from tests.engines.numpy_engine import NumpyEngine
 from tests.guarantees import test_boosted_transcripts as boosted
 from tests.guarantees.test_transcripts import (
@@ -64,11 +64,7 @@ def fits_of_neighbours(seed, model, max_records, draw):
     models, transcripts = [], [None]
     for size in [n_without, len(people)] if rng.random() < 0.5 else [len(people), n_without]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                IndependentAssignment,
-                "draw",
-                lambda self, n_rows, *_: (coins[:n_rows] % self.n_trees).astype(np.uint16),
-            )
+            patch.setattr(IndependentAssignment, "draws", draws_by(coins))
             transcripts.append(Transcript(patch, transcripts[-1]))
             fitted = model(seed).set_params(max_records_per_group=max_records)
             models.append(fitted.fit(X[:size], y[:size], groups=people[:size]))
@@ -132,7 +128,7 @@ def all_records_are_used(monkeypatch):
         weights = np.where(target >= 0, person_weight(max_records), 0).astype(np.uint8)
         return UsedRecords(target, weights if max_records > 1 else None)
 
-    monkeypatch.setattr("diprime.estimators.base.choose_records", keep_all)
+    monkeypatch.setattr("diprime.engines.partition.choose_records", keep_all)
 
 
 def every_record_weighs_as_much_as_a_person(monkeypatch):
@@ -148,7 +144,7 @@ def one_person_too_many_decides_what_others_keep(monkeypatch):
             return UsedRecords(used.target[::-1].copy(), None if used.weights is None else used.weights[::-1].copy())
         return choose(target, people, max_records, source)
 
-    monkeypatch.setattr("diprime.estimators.base.choose_records", turned)
+    monkeypatch.setattr("diprime.engines.partition.choose_records", turned)
 
 
 def noise_is_that_of_one_record(monkeypatch):

@@ -21,11 +21,12 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime.domain import Categorical, Domain, Origin, RowReader, Task
-from diprime.domain.batches import CheckedBatches, EncodedTable, check_lengths, encode_batches
-from diprime.domain.encoding import Rows
+from diprime.domain.batches import CheckedBatches, check_lengths
 from diprime.domain.learning import Batches, LearningPlan
 from diprime.domain.persons import PersonIndex, has_groups
-from diprime.engines.persons import UsedRecords, choose_records
+from diprime.engines.batches import encode_batches
+from diprime.engines.partition import LocalPartitions, Partition, Partitions
+from diprime.engines.persons import UsedRecords
 from diprime.estimators.parameters import DOMAIN, N_JOBS, NOT_OF_THE_MODEL, RANDOM_STATE
 from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
@@ -145,8 +146,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _learn(
         self,
-        rows: Rows,
-        records: UsedRecords,
+        partitions: Partitions,
         domain: Domain,
         settings: Any,
         plan: Any,
@@ -282,8 +282,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         target = domain.encode_target(y, n_threads=N_JOBS.check(self.n_jobs))
         persons = None if groups is None else PersonIndex().encode(groups)
         check_lengths(rows.n_rows, target, persons)
-        table = EncodedTable(rows, target, persons)
-        self._fit_encoded(table, domain, settings, plan, source, budgets, stacklevel=4)
+        partitions = LocalPartitions([Partition(rows, UsedRecords(target, persons=persons))])
+        self._fit_encoded(partitions, domain, settings, plan, source, budgets, stacklevel=4)
         self._name_columns(X, domain, reset=True)
 
     def fit_batches(self: _Model, batches: Iterable[tuple[Any, ...]]) -> _Model:
@@ -336,8 +336,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 yield batch
 
         of_persons = self._max_records() > 1
-        table = encode_batches(with_named_columns(), domain, N_JOBS.check(self.n_jobs), of_persons=of_persons)
-        self._fit_encoded(table, domain, settings, plan, source, budgets, stacklevel=3)
+        partitions = encode_batches(with_named_columns(), domain, N_JOBS.check(self.n_jobs), of_persons=of_persons)
+        self._fit_encoded(partitions, domain, settings, plan, source, budgets, stacklevel=3)
         return self
 
     def _divide(
@@ -379,7 +379,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _fit_encoded(
         self,
-        table: EncodedTable,
+        partitions: Partitions,
         domain: Domain,
         settings: Any,
         plan: Any,
@@ -390,7 +390,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> None:
         """Fit to encoded records. All that a fit releases passes through here, but for what it learns of its domain."""
         max_records = self._max_records()
-        unit_records = None if table.persons is None else max_records
+        unit_records = max_records if partitions.of_persons else None
         ledger = Ledger(settings.epsilon, settings.accounting, delta=self._delta(settings), unit_records=unit_records)
         if domain.origin.ledger is not None:
             if domain.origin.ledger.unit != ledger.unit:
@@ -410,10 +410,9 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ledger.studies = spending.charge(
             loss, self._words(settings), budgets, unit=ledger.unit, waivers=ledger.waivers, earlier=of_domain
         )
-        records = UsedRecords(table.target)
-        if table.persons is not None:
-            records = choose_records(table.target, table.persons, max_records, source)
-        forest = self._learn(table.rows, records, domain, settings, plan, ledger, source)
+        if partitions.of_persons:
+            partitions = partitions.choose(max_records, source)
+        forest = self._learn(partitions, domain, settings, plan, ledger, source)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
         if ledger.loss != of_domain.loss + loss:

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from diprime._util.threads import Threads
 from diprime.domain.target_layout import TargetLayout, Windows
-from diprime.engines import local
-from diprime.engines.local import LocalEngine
+from diprime.engines import partitioned
 from diprime.privacy.randomness import RandomSource
-from tests.encoded_rows import EncodedRows, FixedAssignment
+from tests.encoded_rows import EncodedRows, FixedAssignment, tree_engine
 from tests.engines.direct_counts import (
     LAYOUTS,
     N_FEATURES,
@@ -112,7 +111,7 @@ def test_every_node_sees_numbers_through_the_last_window_of_its_own_or_its_ances
 ):
     """Leaves do not; and what was counted through one window is not subtracted from what was through another."""
     if nodes_per_chunk:  # in chunks from the second level on, or from the fourth on; otherwise never
-        monkeypatch.setattr(local, "CHUNK_BYTES", nodes_per_chunk * 8 * N_FEATURES * 256)
+        monkeypatch.setattr(partitioned, "CHUNK_BYTES", nodes_per_chunk * 8 * N_FEATURES * 256)
     made = MadeRows.draw(NUMBER, 20_000, 11, n_trees=3)
     windows = windows_of((300, 3000)), windows_of((1000, 1700))
     chunks = check_levels(made, n_threads, 5, 3, windows=windows, own_from=own_from)
@@ -134,13 +133,13 @@ def test_classes_are_the_same_through_the_windows_of_nodes():
 @pytest.mark.parametrize("nodes_per_chunk", [2, 4, 6])
 def test_small_chunks_change_nothing(monkeypatch, n_threads, nodes_per_chunk):
     layout = LAYOUTS["classes"]
-    monkeypatch.setattr(local, "CHUNK_BYTES", nodes_per_chunk * 8 * N_FEATURES * 256 * layout.n_columns + 100)
+    monkeypatch.setattr(partitioned, "CHUNK_BYTES", nodes_per_chunk * 8 * N_FEATURES * 256 * layout.n_columns + 100)
     chunks = check_levels(MadeRows.draw(layout, 14_000, 2, n_trees=3), n_threads, 4, 9)
     assert chunks == [-(-3 * 2**level // nodes_per_chunk) for level in range(4)]
 
 
 def test_a_histogram_wider_than_a_chunk_still_comes_two_nodes_at_a_time(monkeypatch):
-    monkeypatch.setattr(local, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(partitioned, "CHUNK_BYTES", 1)
     assert check_levels(MadeRows.draw(LAYOUTS["binary"], 300, 2), 1, 4, 9) == [1, 1, 2, 4]
 
 
@@ -209,7 +208,7 @@ def test_targets_are_counted_by_node_and_value_whatever_the_windows(name, n_thre
 )
 def test_the_targets_of_all_records_are_counted_where_they_are_valid_before_there_are_trees(target, expected):
     rows = EncodedRows(np.zeros((len(target), 1), dtype=np.uint8))
-    engine = LocalEngine(rows, np.array(target, dtype=np.int32), TargetLayout.of_number(4), Threads(1))
+    engine = tree_engine(rows, np.array(target, dtype=np.int32), TargetLayout.of_number(4), Threads(1))
     found = engine.target_counts()
     assert found.dtype == np.int64
     assert found.tolist() == expected
@@ -238,14 +237,14 @@ def test_trees_are_those_of_the_assignment_which_is_asked_once_for_all_rows_with
     asked, coins = [], RandomSource(0)
 
     class Assignment(FixedAssignment):
-        def draw(self, n_rows, source, threads):
-            asked.append((n_rows, source))
-            return super().draw(n_rows, source, threads)
+        def draws(self, sizes, source):
+            asked.append((sizes, source))
+            return super().draws(sizes, source)
 
-    engine = LocalEngine(EncodedRows(made.codes), made.target, made.layout, Threads(1))
+    engine = tree_engine(EncodedRows(made.codes), made.target, made.layout, Threads(1))
     engine.assign_trees(Assignment(made.trees, 4), coins)
     engine.start()
-    assert asked == [(300, coins)], "rows without a target are assigned as well: leaving them out moves no other"
+    assert asked == [([300], coins)], "rows without a target are assigned as well: leaving them out moves no other"
     assert (engine.node_target_counts() == DirectCounts(made).node_target_counts()).all()
 
 
@@ -409,4 +408,4 @@ def test_too_many_rows_are_refused_before_anything_is_summed(monkeypatch):
     rows = EncodedRows(np.zeros((10, 1), dtype=np.uint8))
     rows.read = None
     with pytest.raises(ValueError, match="more rows than the 9"):
-        LocalEngine(rows, np.zeros(10, dtype=np.int32), LAYOUTS["binary"], Threads(1))
+        tree_engine(rows, np.zeros(10, dtype=np.int32), LAYOUTS["binary"], Threads(1))
