@@ -26,7 +26,7 @@ from diprime.training.splitting.candidates import Candidates, CategoricalCandida
 from diprime.training.splitting.cost import Cost
 from diprime.training.splitting.histograms import NodeHistograms
 from tests.candidate_splits import costs_of_all
-from tests.encoded_rows import EncodedRows, FixedAssignment, draws_by
+from tests.encoded_rows import EncodedRows, FixedAssignment, draws_by, tree_engine
 from tests.engines.numpy_engine import NumpyEngine
 from tests.guarantees import test_boosted_transcripts as boosted
 from tests.guarantees.test_transcripts import (
@@ -195,7 +195,8 @@ def statistics_of(weighted, cost):
     rows = [(*kind, weight) for kind, weight in weighted if weight]
     table = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
     codes, target = np.ascontiguousarray(table[:, :2].astype(np.uint8)), table[:, 2].astype(np.int32)
-    engine = NumpyEngine(EncodedRows(codes), target, SMALL.layout, ONE, table[:, 3].astype(np.uint8))
+    weights = table[:, 3].astype(np.uint8)
+    engine = tree_engine(EncodedRows(codes), target, SMALL.layout, ONE, weights, kind=NumpyEngine)
     engine.assign_trees(FixedAssignment(np.zeros(len(rows), dtype=np.uint16), 1), RandomSource(0))
     engine.start()
     mask = np.zeros((1, 32), dtype=np.uint8)

@@ -18,6 +18,9 @@ from diprime.engines.persons import Target, UsedRecords
 
 PARTITION_ROWS = 1 << 22
 """How many rows a partition in scratch files has: what is made of it beside, in memory, is a few bytes for each."""
+GROUPS_WITH_SCRATCH = (
+    "Groups cannot be given with scratch, because the records of each person are chosen in memory; leave out scratch."
+)
 
 
 def _encoded(
@@ -58,20 +61,13 @@ def encode_batches(
 
 
 def write_batches(
-    batches: Iterable[tuple[Any, ...]],
-    domain: Domain,
-    n_threads: int,
-    scratch: Scratch,
-    partition_rows: int = PARTITION_ROWS,
+    batches: Iterable[tuple[Any, ...]], domain: Domain, n_threads: int, scratch: Scratch
 ) -> LocalPartitions:
     """Encode batches into partitions in scratch files; however many there are, they take the memory of one batch."""
-    writer = _Writer(domain.n_features, scratch, partition_rows)
+    writer = _Writer(domain.n_features, scratch, PARTITION_ROWS)
     for codes, target, persons in _encoded(batches, domain, n_threads):
         if persons is not None:
-            raise ValueError(
-                "Groups cannot be given with scratch, because the records of each person are chosen in memory; leave "
-                "out scratch."
-            )
+            raise ValueError(GROUPS_WITH_SCRATCH)
         writer.write(codes, target)
     return LocalPartitions(writer.partitions())
 

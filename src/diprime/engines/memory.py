@@ -46,6 +46,10 @@ class Scratch:
 
     folder: Path
 
+    def __post_init__(self) -> None:
+        if not self.folder.is_dir():
+            raise ValueError(f"The scratch folder {self.folder} does not exist; make it, or choose another.")
+
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return a new array, whose content does not matter.
 

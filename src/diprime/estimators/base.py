@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import wraps
 from itertools import islice
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -24,7 +26,8 @@ from diprime.domain import Categorical, Domain, Origin, RowReader, Task
 from diprime.domain.batches import CheckedBatches, check_lengths
 from diprime.domain.learning import Batches, LearningPlan
 from diprime.domain.persons import PersonIndex, has_groups
-from diprime.engines.batches import encode_batches
+from diprime.engines.batches import GROUPS_WITH_SCRATCH, encode_batches, write_batches
+from diprime.engines.memory import Scratch
 from diprime.engines.partition import LocalPartitions, Partition, Partitions
 from diprime.engines.persons import UsedRecords
 from diprime.estimators.parameters import DOMAIN, N_JOBS, NOT_OF_THE_MODEL, RANDOM_STATE
@@ -108,6 +111,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     _task: Task
+    _takes_partitions = False
+    """Whether a fit asks for sums only, so that rows can be anywhere."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -286,11 +291,14 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self._fit_encoded(partitions, domain, settings, plan, source, budgets, stacklevel=4)
         self._name_columns(X, domain, reset=True)
 
-    def fit_batches(self: _Model, batches: Iterable[tuple[Any, ...]]) -> _Model:
-        """Fit to data that need not fit in memory, such as a file that is read in chunks.
+    def fit_batches(
+        self: _Model, batches: Iterable[tuple[Any, ...]], *, scratch: str | os.PathLike[str] | None = None
+    ) -> _Model:
+        """Fit to data that need not fit in memory, such as files that are read in chunks.
 
         The model equals the one that `fit` learns from all batches together. Each batch is encoded when it arrives,
-        in one byte for each value, and is not kept. The fit needs about twice the memory of the encoded data.
+        in one byte for each value, and is not kept. The fit needs about twice the memory of the encoded data or, with
+        ``scratch``, as much room on a disk, and memory for a few batches only.
 
         Parameters
         ----------
@@ -299,6 +307,10 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             batches. The iterable is read once, so a generator will do, unless the domain is open: what is learnt of it
             needs further passes. The domain cannot be inferred. Without any batch nothing tells whether there are
             persons, unless ``max_records_per_group`` is above 1: give an empty batch, with groups.
+        scratch : str or path, optional
+            A folder for the encoded data, on a disk with enough room. They are private: the files there have no name,
+            nobody else can open them, and they are gone when the fit or the process ends. Without it, the encoded data
+            are kept in memory. With it, there can be no groups.
 
         Returns
         -------
@@ -307,6 +319,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         if isinstance(self.domain, str):
             raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
+        memory = None if scratch is None else self._open_scratch(Path(scratch))
         budgets = spending.in_force(self._carried())
         self._refuse_waived(budgets)
         domain = self._resolve_domain(None, None)
@@ -323,6 +336,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         of_persons = self._max_records() > 1
         if domain.is_open:
             of_persons |= any(has_groups(batch) for batch in islice(batches, 1))
+        if of_persons and memory is not None:
+            raise ValueError(GROUPS_WITH_SCRATCH)
         domain = self._closed(domain, learning, lambda: batches, source, budgets, of_persons=of_persons)
         if learning is not None:
             settings = self._without(learning, self._check_settings(domain.n_features))
@@ -335,10 +350,20 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 self._name_columns(batch[0], domain, reset=i == 0)
                 yield batch
 
-        of_persons = self._max_records() > 1
-        partitions = encode_batches(with_named_columns(), domain, N_JOBS.check(self.n_jobs), of_persons=of_persons)
+        n_threads = N_JOBS.check(self.n_jobs)
+        partitions: Partitions
+        if memory is not None:
+            partitions = write_batches(with_named_columns(), domain, n_threads, memory)
+        else:
+            partitions = encode_batches(with_named_columns(), domain, n_threads, of_persons=self._max_records() > 1)
         self._fit_encoded(partitions, domain, settings, plan, source, budgets, stacklevel=3)
         return self
+
+    def _open_scratch(self, folder: Path) -> Scratch:
+        """Return scratch files in a folder, for a fit that can have its rows there."""
+        if not self._takes_partitions:
+            raise ValueError(f"{type(self).__name__} needs all of its rows in memory; leave out scratch.")
+        return Scratch(folder)
 
     def _divide(
         self, domain: Domain, settings: Any, unit: Unit | None, budgets: tuple[Spendable, ...]
