@@ -59,8 +59,8 @@ class Step(Protocol):
 class Question(Protocol):
     """A function that answers from the state of a partition."""
 
-    def __call__(self, state: Any, threads: Threads, /) -> Answer:
-        """Return an answer."""
+    def __call__(self, state: Any, threads: Threads, out: Answer | None = None, /) -> Answer:
+        """Return an answer, which may be in the memory of ``out``."""
 
 
 class Executor(Protocol):
@@ -80,8 +80,12 @@ class Executor(Protocol):
     def advance(self, steps: Sequence[Step]) -> Answer:
         """Change the state of every partition by a step of its own; return the sum of the answers."""
 
-    def ask(self, question: Question) -> Answer:
-        """Return the sum of the answers of all partitions."""
+    def ask(self, question: Question, out: Answer | None = None) -> Answer:
+        """Return the sum of the answers of all partitions.
+
+        It may be in the memory of ``out``, which spares a fit in this process to take new memory again and again. Other
+        executors need not use it.
+        """
 
 
 class InProcess:
@@ -111,12 +115,12 @@ class InProcess:
         assert total is not None
         return total
 
-    def ask(self, question: Question) -> Answer:
-        """Return the sum of the answers of all partitions."""
-        total: Answer | None = None
-        for state in self._states:
+    def ask(self, question: Question, out: Answer | None = None) -> Answer:
+        """Return the sum of the answers of all partitions, which may be in the memory of ``out``."""
+        first, *others = self._states
+        total = question(first, self._threads, out)
+        for state in others:
             total = _added(total, question(state, self._threads))
-        assert total is not None
         return total
 
 
