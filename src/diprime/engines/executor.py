@@ -14,7 +14,8 @@ of an engine makes what it needs of them (:mod:`~diprime.engines.tree_partition`
 
 What an executor may rely on:
 
-* Steps, questions, states and answers can be pickled. A step is a pure function of a state and of what was released,
+* Steps, questions and answers can be pickled, and so can states whose rows are
+  :class:`~diprime.domain.batches.EncodedBatches`. A step is a pure function of a state and of what was released,
   and draws no random bits but those that it carries. Whoever loses a state makes it anew: the partition encoded again,
   and the same steps in the same order. The result is the same, bit for bit.
 * A step *uses up* its state: it may overwrite the arrays. An executor that may need a state once more, say because the
