@@ -97,7 +97,7 @@ def test_trees_do_not_depend_on_how_rows_are_cut_into_partitions(how):
 
 @pytest.mark.parametrize("how", [IndependentAssignment(7), BagAssignment()])
 def test_draws_can_travel_and_be_drawn_again_and_keep_their_streams_in_memory_that_is_overwritten(how):
-    first, second = how.draws([100, 200], RandomSource(0))
+    _, second = how.draws([100, 200], RandomSource(0))
     travelled = pickle.loads(pickle.dumps(second))
     for again in (second, second, travelled, travelled):
         np.testing.assert_array_equal(again.draw(Threads(1)), draw(how, 300)[100:])

@@ -25,6 +25,10 @@ What an executor may rely on:
   order, so in a tree as well; unsigned integers may wrap around in between.
 * There is at least one partition, and one may have no rows.
 
+Whoever writes another executor also writes the :class:`~diprime.engines.partition.Partitions` that make it, and encodes
+with ``Domain.encode`` and ``Domain.encode_target`` where the rows are. ``PrivateEstimator._fit_partitions`` does the
+rest. ``tests/engines/replaying.py`` is an executor that loses every state.
+
 What an executor has to keep: states and answers are private, and so are the texts of their errors. No task name, log
 line or message of an executor tells anything about them, and nobody but the coordinator gets a sum.
 """
