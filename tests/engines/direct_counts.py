@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from diprime.domain.target_layout import TargetLayout, Windows
-from tests.encoded_rows import local_engine
+from tests.encoded_rows import rooted_engine
 
 LAYOUTS = {
     "one class": TargetLayout.of_classes(1),
@@ -70,7 +70,7 @@ class MadeRows:
 
     def engine(self, threads):
         """Return an engine with these rows at the roots."""
-        return local_engine(self.codes, self.target, self.trees, self.n_trees, self.layout, threads)
+        return rooted_engine(self.codes, self.target, self.trees, self.n_trees, self.layout, threads)
 
     def only(self, kept):
         """Return some of the rows, in any order."""

@@ -2,18 +2,19 @@
 
 import numpy as np
 
+from diprime.engines.protocol import Histograms
+from tests.encoded_rows import drawn_trees, joined
+
 
 class NumpyEngine:
     """An engine that counts every histogram anew, row by row, without kernels, threads or subtraction."""
 
-    def __init__(self, rows, target, layout, threads, weights=None):
+    def __init__(self, executor, n_features, layout, threads):
         self._layout = layout
+        codes, target, weights = joined(executor)
         known = target >= 0
-        codes = np.empty((rows.n_rows, rows.n_features), dtype=np.uint8)
-        rows.read(0, rows.n_rows, codes)
-        self._all_rows, self._known = rows.n_rows, known
+        self._all_rows, self._known = len(target), known
         self._known_codes, self._known_target = codes[known], target[known]
-        weights = np.ones(len(target), dtype=np.uint8) if weights is None else weights
         self._known_weights = weights[known].astype(np.uint64)
         self._threads = threads
 
@@ -23,7 +24,7 @@ class NumpyEngine:
         return counts
 
     def assign_trees(self, assignment, source):
-        trees = assignment.draw(self._all_rows, source, self._threads)[self._known].astype(np.int64)
+        trees = drawn_trees(assignment, self._all_rows, source, self._threads)[self._known].astype(np.int64)
         kept = trees < assignment.n_trees
         self._roots, self._n_roots = trees[kept], assignment.n_trees
         self._codes, self._target = self._known_codes[kept], self._known_target[kept]
@@ -49,7 +50,7 @@ class NumpyEngine:
         amounts = self._amounts[self._windows[here], target] * self._weights[here]
         for feature in range(n_features):
             np.add.at(bins, (self._nodes[here] - begin, feature, codes[:, feature], columns[target]), amounts)
-        return bins.reshape(end - begin, -1)
+        return Histograms(bins.reshape(end - begin, -1), np.arange(end - begin))
 
     def route(self, features, masks):
         code = self._codes[np.arange(len(self._nodes)), features[self._nodes]]

@@ -6,6 +6,7 @@ import numpy as np
 
 from diprime.engines import gradients as maps
 from diprime.engines.gradients import UNIT, UNIT_BITS, LogisticGradients, ResidualGradients
+from tests.encoded_rows import joined
 
 _SHIFT = maps._TABLE_SHIFT
 
@@ -13,13 +14,11 @@ _SHIFT = maps._TABLE_SHIFT
 class NumpyScoreEngine:
     """An engine that moves every record at once, without kernels, blocks or threads."""
 
-    def __init__(self, rows, target, layout, threads, weights=None):
-        codes = np.empty((rows.n_rows, rows.n_features), dtype=np.uint8)
-        rows.read(0, rows.n_rows, codes)
+    def __init__(self, executor, layout):
+        codes, target, weights = joined(executor)
         self._codes = codes[target >= 0].astype(np.int64)
         self._targets = target[target >= 0].astype(np.int64)
         self._layout = layout
-        weights = np.ones(len(target), dtype=np.uint8) if weights is None else weights
         self._weights = weights[target >= 0].astype(np.int64)
 
     def target_counts(self):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diprime import PrivacyWarning
-from diprime.engines.local import LocalEngine
+from diprime.engines.partitioned import PartitionedEngine
 from diprime.engines.protocol import Engine
 from tests.engines.numpy_engine import NumpyEngine
 from tests.golden import CASES
@@ -27,14 +27,14 @@ def test_a_second_engine_gives_the_same_bits(monkeypatch, name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         expected = CASES[name].fit()
-        monkeypatch.setattr("diprime.estimators.forest.LocalEngine", make)
+        monkeypatch.setattr("diprime.estimators.forest.PartitionedEngine", make)
         found = CASES[name].fit()
     assert made, "the other engine was used"
     assert_same_forest(found, expected)
     assert str(found.privacy_) == str(expected.privacy_)
 
 
-@pytest.mark.parametrize("engine", [LocalEngine, NumpyEngine])
+@pytest.mark.parametrize("engine", [PartitionedEngine, NumpyEngine])
 def test_engines_have_what_the_protocol_asks_for_and_nothing_else(engine):
     asked = {name for name in vars(Engine) if not name.startswith("_")}
     assert {name for name in vars(engine) if not name.startswith("_")} == asked
@@ -51,7 +51,7 @@ def test_the_comparison_notices_an_engine_that_counts_one_record_less(monkeypatc
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         expected = case.fit()
-        monkeypatch.setattr("diprime.estimators.forest.LocalEngine", Forgetful)
+        monkeypatch.setattr("diprime.estimators.forest.PartitionedEngine", Forgetful)
         found = case.fit()
     with pytest.raises(AssertionError):
         assert_same_forest(found, expected)

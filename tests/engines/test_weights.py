@@ -9,11 +9,13 @@ from diprime._util.threads import Threads
 from diprime.domain.target_layout import TargetLayout, Windows
 from diprime.engines import weights as module
 from diprime.engines.gradients import ResidualGradients, gradients_of
-from diprime.engines.local import LocalEngine
-from diprime.engines.local_scores import LocalScoreEngine
+from diprime.engines.partition import Partition, total_weight
+from diprime.engines.partitioned import PartitionedEngine
+from diprime.engines.partitioned_scores import PartitionedScoreEngine
+from diprime.engines.persons import UsedRecords
 from diprime.engines.scores import CellGrid
 from diprime.privacy.randomness import RandomSource
-from tests.encoded_rows import EncodedRows, FixedAssignment
+from tests.encoded_rows import EncodedRows, FixedAssignment, bins_of, score_engine, tree_engine
 from tests.engines.direct_counts import LAYOUTS
 from tests.engines.numpy_engine import NumpyEngine
 from tests.engines.numpy_scores import NumpyScoreEngine
@@ -43,7 +45,7 @@ def tree_answers(engine, trees, layout, seed):
     engine.assign_trees(FixedAssignment(trees, 2), RandomSource(0))
     engine.start()
     for _ in range(2):
-        parts = [engine.histograms(a, b)[: b - a].copy() for a, b in engine.chunks()]
+        parts = [bins_of(engine, a, b) for a, b in engine.chunks()]
         answers += [np.concatenate(parts), engine.node_target_counts(), engine.node_sums(layout.whole_range)]
         n_nodes = len(answers[-1])
         engine.route(
@@ -61,9 +63,11 @@ def tree_answers(engine, trees, layout, seed):
 def test_a_weight_is_a_number_of_equal_records_in_trees(layout, n, seed):
     codes, target, weights, trees = weighted_rows(layout, n, seed)
     many_codes, many_target, many_trees = repeated(weights, codes, target, trees)
-    expected = tree_answers(LocalEngine(EncodedRows(many_codes), many_target, layout, ONE), many_trees, layout, seed)
-    for kind in (LocalEngine, NumpyEngine):
-        found = tree_answers(kind(EncodedRows(codes), target, layout, ONE, weights), trees, layout, seed)
+    expected = tree_answers(tree_engine(EncodedRows(many_codes), many_target, layout, ONE), many_trees, layout, seed)
+    for kind in (PartitionedEngine, NumpyEngine):
+        found = tree_answers(
+            tree_engine(EncodedRows(codes), target, layout, ONE, weights, kind=kind), trees, layout, seed
+        )
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
 
@@ -92,41 +96,49 @@ def score_answers(engine, layout, seed):
 def test_a_weight_is_a_number_of_equal_records_in_rounds(layout, n, seed):
     codes, target, weights, _ = weighted_rows(layout, n, seed)
     many_codes, many_target = repeated(weights, codes, target)
-    expected = score_answers(LocalScoreEngine(EncodedRows(many_codes), many_target, layout, ONE), layout, seed)
-    for kind in (LocalScoreEngine, NumpyScoreEngine):
-        found = score_answers(kind(EncodedRows(codes), target, layout, ONE, weights), layout, seed)
+    expected = score_answers(score_engine(EncodedRows(many_codes), many_target, layout, ONE), layout, seed)
+    for kind in (PartitionedScoreEngine, NumpyScoreEngine):
+        found = score_answers(score_engine(EncodedRows(codes), target, layout, ONE, weights, kind=kind), layout, seed)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("kind", [LocalEngine, LocalScoreEngine])
-def test_weights_of_one_change_nothing(kind):
+@pytest.mark.parametrize("make", [tree_engine, score_engine])
+def test_weights_of_one_change_nothing(make):
     layout = LAYOUTS["number"]
     codes, target, _, trees = weighted_rows(layout, 500, 3)
     ones = np.ones(len(target), dtype=np.uint8)
-    engines = [kind(EncodedRows(codes), target, layout, Threads(2), weights) for weights in (None, ones)]
+    engines = [make(EncodedRows(codes), target, layout, Threads(2), weights) for weights in (None, ones)]
     answers = [
-        tree_answers(e, trees, layout, 1) if kind is LocalEngine else score_answers(e, layout, 1) for e in engines
+        tree_answers(e, trees, layout, 1) if make is tree_engine else score_answers(e, layout, 1) for e in engines
     ]
     for one, other in zip(*answers, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("kind", [LocalEngine, LocalScoreEngine])
-def test_sums_of_weights_that_do_not_fit_are_refused(kind, monkeypatch):
+@pytest.mark.parametrize("make", [tree_engine, score_engine])
+def test_sums_of_weights_that_do_not_fit_are_refused(make, monkeypatch):
     layout = TargetLayout.of_number(4096)
     monkeypatch.setattr(TargetLayout, "max_rows", 100)
-    monkeypatch.setattr("diprime.engines.local_scores._MAX_ROWS", 100)
+    monkeypatch.setattr("diprime.engines.partitioned_scores._MAX_ROWS", 100)
     rows, target = EncodedRows(np.zeros((10, 2), dtype=np.uint8)), np.zeros(10, dtype=np.int32)
-    kind(rows, target, layout, ONE, np.full(10, 10, dtype=np.uint8))
+    make(rows, target, layout, ONE, np.full(10, 10, dtype=np.uint8))
     with pytest.raises(ValueError, match="more weighted rows than the 100 that are supported"):
-        kind(rows, target, layout, ONE, np.array([11] + [10] * 9, dtype=np.uint8))
+        make(rows, target, layout, ONE, np.array([11] + [10] * 9, dtype=np.uint8))
 
 
 def test_the_sum_of_weights_does_not_wrap_around():
-    with pytest.raises(ValueError, match="more weighted rows than the 1,000 that are supported"):
-        module.check_size(np.zeros(8, dtype=np.int32), np.full(8, 128, dtype=np.uint8), 1000)
-    module.check_size(np.zeros(8, dtype=np.int32), np.full(8, 125, dtype=np.uint8), 1000)
+    rows = EncodedRows(np.zeros((8, 1), dtype=np.uint8))
+    part = Partition(rows, UsedRecords(np.zeros(8, dtype=np.int32), np.full(8, 128, dtype=np.uint8)))
+    assert total_weight(part, ONE) == 1024
+
+
+def test_a_size_beyond_the_limit_is_refused_in_words_of_what_is_counted():
+    module.check_size(1000, 8, 1000)
+    with pytest.raises(ValueError, match="more weighted rows than the 1,000 that are supported; fewer records"):
+        module.check_size(1001, 8, 1000)
+    with pytest.raises(ValueError, match=r"more rows than the 1,000 that are supported\.$"):
+        module.check_size(1001, 1001, 1000)
 
 
 def test_counts_by_weight():

@@ -82,13 +82,13 @@ def test_weights_are_what_a_table_of_repeated_records_would_count(kind, method, 
     """One tree of weighted records is the tree of records that are repeated, with noise for persons."""
     X, y, groups = data_of(kind, 300)
     k, used = 3, []
-    choose = diprime.estimators.base.choose_records
-    monkeypatch.setattr("diprime.estimators.base.choose_records", lambda *a: used.append(choose(*a)) or used[-1])
+    choose = diprime.engines.partition.choose_records
+    monkeypatch.setattr("diprime.engines.partition.choose_records", lambda *a: used.append(choose(*a)) or used[-1])
     shape = {"n_estimators": 1, "max_depth": 3, "method": method, "random_state": 4}
     weighted = estimator(kind, k, **shape).fit(X, y, groups=groups)
     times = used[0].weights.astype(int)
     assert used[0].weights[used[0].target >= 0].min() > 0
-    monkeypatch.setattr("diprime.estimators.base.choose_records", lambda target, *_: UsedRecords(target))
+    monkeypatch.setattr("diprime.engines.partition.choose_records", lambda target, *_: UsedRecords(target))
     repeated = estimator(kind, k, **shape).fit(
         np.repeat(X, times, axis=0), np.repeat(y, times), groups=np.arange(sum(times))
     )

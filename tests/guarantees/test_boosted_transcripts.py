@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, Domain, Numeric
-from diprime.engines.local_scores import LocalScoreEngine
+from diprime.engines.partitioned_scores import PartitionedScoreEngine
 from diprime.kernels import boosting
 from diprime.privacy.gaussian_dp import gaussian_budget
 from diprime.privacy.ledger import Ledger
@@ -145,18 +145,18 @@ def residuals_that_are_not_clamped(monkeypatch):
 
 
 def codes_that_count_twice(monkeypatch):
-    code_sums = LocalScoreEngine.code_sums
-    monkeypatch.setattr(LocalScoreEngine, "code_sums", lambda engine: 2 * code_sums(engine))
+    code_sums = PartitionedScoreEngine.code_sums
+    monkeypatch.setattr(PartitionedScoreEngine, "code_sums", lambda engine: 2 * code_sums(engine))
 
 
 def targets_that_count_twice(monkeypatch):
-    target_counts = LocalScoreEngine.target_counts
-    monkeypatch.setattr(LocalScoreEngine, "target_counts", lambda engine: 2 * target_counts(engine))
+    target_counts = PartitionedScoreEngine.target_counts
+    monkeypatch.setattr(PartitionedScoreEngine, "target_counts", lambda engine: 2 * target_counts(engine))
 
 
 def histograms_that_count_twice(monkeypatch):
-    residual_counts = LocalScoreEngine.residual_counts
-    monkeypatch.setattr(LocalScoreEngine, "residual_counts", lambda *arguments: 2 * residual_counts(*arguments))
+    residual_counts = PartitionedScoreEngine.residual_counts
+    monkeypatch.setattr(PartitionedScoreEngine, "residual_counts", lambda *arguments: 2 * residual_counts(*arguments))
 
 
 @pytest.mark.parametrize(
@@ -183,13 +183,13 @@ def test_releases_that_a_record_changes_by_more_than_was_charged_are_found(task,
 @pytest.mark.parametrize("task", sorted(TARGETS.keys() - {"one"}))  # whose gradients are zero
 def test_a_step_of_true_sums_is_found(task, monkeypatch):
     """A booster that looks at what was not released gives other models."""
-    gradient_sums, true = LocalScoreEngine.gradient_sums, []
+    gradient_sums, true = PartitionedScoreEngine.gradient_sums, []
 
     def watched(*arguments):
         true.append(gradient_sums(*arguments))
         return true[-1]
 
-    monkeypatch.setattr(LocalScoreEngine, "gradient_sums", watched)
+    monkeypatch.setattr(PartitionedScoreEngine, "gradient_sums", watched)
     in_persons = train._Booster._in_persons
     monkeypatch.setattr(train._Booster, "_in_persons", lambda self, released: in_persons(self, true[-1]))
     differ = []
@@ -259,14 +259,14 @@ def test_every_random_bit_is_used_once(task, monkeypatch):
     draws.assert_each_bit_is_used_once()
 
 
-class RecordingEngine(LocalScoreEngine):
+class RecordingEngine(PartitionedScoreEngine):
     """An engine that tells what was asked for, and what had been paid for then."""
 
     asked: list
 
 
 def recording(name):
-    method = getattr(LocalScoreEngine, name)
+    method = getattr(PartitionedScoreEngine, name)
 
     def recorded(engine, *arguments):
         engine.asked.append((name, [charge.kind for ledger in engine.ledgers for charge in ledger.charges]))
@@ -290,7 +290,7 @@ def test_nothing_is_asked_of_the_records_before_it_is_paid_for(task, monkeypatch
     monkeypatch.setattr(Ledger, "__post_init__", lambda ledger: (opened(ledger), ledgers.append(ledger))[0])
     kind = type("Recording", (RecordingEngine,), {name: recording(name) for name in NEEDED})
     kind.asked, kind.ledgers = asked, ledgers
-    monkeypatch.setattr("diprime.estimators.boosting.LocalScoreEngine", kind)
+    monkeypatch.setattr("diprime.estimators.boosting.PartitionedScoreEngine", kind)
     booster(task).fit(*draw_records(task, 50, np.random.default_rng(0)))
     assert {name for name, _ in asked} == NEEDED.keys() - (set() if task == "number" else {"residual_counts"})
     for name, paid in asked:

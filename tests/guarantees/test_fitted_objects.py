@@ -20,8 +20,8 @@ import diprime.estimators.base
 from diprime import AdditiveForest, Charge, Domain, Forest, Ledger, Numeric, merge
 from diprime.baselines import DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.domain.target_layout import TargetLayout
-from diprime.engines.local import LocalEngine
-from diprime.engines.local_scores import LocalScoreEngine
+from diprime.engines.partitioned import PartitionedEngine
+from diprime.engines.partitioned_scores import PartitionedScoreEngine
 from diprime.engines.persons import choose_records
 from diprime.privacy.charges import Receipt
 from diprime.privacy.measures import PureEpsilon
@@ -97,7 +97,7 @@ def of_persons(learn, task, X, y, **parameters):
 @pytest.mark.parametrize("learn", [fit, boost])
 @pytest.mark.parametrize("task", TASKS)
 def test_no_secret_is_found_on_a_model_of_persons(task, learn, monkeypatch):
-    monkeypatch.setattr(diprime.estimators.base, "choose_records", spy := Chosen())
+    monkeypatch.setattr(diprime.engines.partition, "choose_records", spy := Chosen())
     keys = keys_of_streams(monkeypatch)
     model = of_persons(learn, task, *make(task, N))
     n_used = int((spy.used.target >= 0).sum())
@@ -304,7 +304,7 @@ def test_leaf_counts_are_noisy_unless_epsilon_is_infinite(task):
         assert np.array_equal(model.forest_.counts, truth) == exact
 
 
-OF_A_FIT = (Receipt, Selection, LocalEngine, LocalScoreEngine, Level, RandomSource)
+OF_A_FIT = (Receipt, Selection, PartitionedEngine, PartitionedScoreEngine, Level, RandomSource)
 
 
 def alive():
@@ -339,7 +339,7 @@ def test_nothing_that_could_release_more_outlives_a_fit(task):
 def test_what_outlives_a_fit_is_found():
     before = alive()
     kept = [receipt("discrete Laplace"), small_engine(), Selection.uniform(RandomSource().streams(1), 2)]
-    assert types_since(before) == {Receipt, LocalEngine, Selection}
+    assert types_since(before) == {Receipt, PartitionedEngine, Selection}
     assert kept
 
 

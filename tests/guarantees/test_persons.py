@@ -26,7 +26,7 @@ from diprime.training.splitting.candidates import Candidates, CategoricalCandida
 from diprime.training.splitting.cost import Cost
 from diprime.training.splitting.histograms import NodeHistograms
 from tests.candidate_splits import costs_of_all
-from tests.encoded_rows import EncodedRows, FixedAssignment
+from tests.encoded_rows import EncodedRows, FixedAssignment, bins_of, draws_by, tree_engine
 from tests.engines.numpy_engine import NumpyEngine
 from tests.guarantees import test_boosted_transcripts as boosted
 from tests.guarantees.test_transcripts import (
@@ -64,11 +64,7 @@ def fits_of_neighbours(seed, model, max_records, draw):
     models, transcripts = [], [None]
     for size in [n_without, len(people)] if rng.random() < 0.5 else [len(people), n_without]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                IndependentAssignment,
-                "draw",
-                lambda self, n_rows, *_: (coins[:n_rows] % self.n_trees).astype(np.uint16),
-            )
+            patch.setattr(IndependentAssignment, "draws", draws_by(coins))
             transcripts.append(Transcript(patch, transcripts[-1]))
             fitted = model(seed).set_params(max_records_per_group=max_records)
             models.append(fitted.fit(X[:size], y[:size], groups=people[:size]))
@@ -132,7 +128,7 @@ def all_records_are_used(monkeypatch):
         weights = np.where(target >= 0, person_weight(max_records), 0).astype(np.uint8)
         return UsedRecords(target, weights if max_records > 1 else None)
 
-    monkeypatch.setattr("diprime.estimators.base.choose_records", keep_all)
+    monkeypatch.setattr("diprime.engines.partition.choose_records", keep_all)
 
 
 def every_record_weighs_as_much_as_a_person(monkeypatch):
@@ -148,7 +144,7 @@ def one_person_too_many_decides_what_others_keep(monkeypatch):
             return UsedRecords(used.target[::-1].copy(), None if used.weights is None else used.weights[::-1].copy())
         return choose(target, people, max_records, source)
 
-    monkeypatch.setattr("diprime.estimators.base.choose_records", turned)
+    monkeypatch.setattr("diprime.engines.partition.choose_records", turned)
 
 
 def noise_is_that_of_one_record(monkeypatch):
@@ -199,7 +195,8 @@ def statistics_of(weighted, cost):
     rows = [(*kind, weight) for kind, weight in weighted if weight]
     table = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
     codes, target = np.ascontiguousarray(table[:, :2].astype(np.uint8)), table[:, 2].astype(np.int32)
-    engine = NumpyEngine(EncodedRows(codes), target, SMALL.layout, ONE, table[:, 3].astype(np.uint8))
+    weights = table[:, 3].astype(np.uint8)
+    engine = tree_engine(EncodedRows(codes), target, SMALL.layout, ONE, weights, kind=NumpyEngine)
     engine.assign_trees(FixedAssignment(np.zeros(len(rows), dtype=np.uint16), 1), RandomSource(0))
     engine.start()
     mask = np.zeros((1, 32), dtype=np.uint8)
@@ -209,7 +206,7 @@ def statistics_of(weighted, cost):
     categories = CategoricalCandidates.draw(SMALL, RandomSource(0))
     chosen = np.where(regions.splittable(), np.arange(SMALL.n_features), -1)
     candidates = Candidates(SMALL, categories, regions, chosen)
-    histograms = NodeHistograms(engine.histograms(0, 2), SMALL.layout, 0)
+    histograms = NodeHistograms(bins_of(engine, 0, 2), SMALL.layout, 0)
     costs = costs_of_all(candidates, histograms, 0, 2 * candidates.per_node, cost).reshape(2, -1)
     return engine.target_counts(), costs, engine.node_sums(SMALL.layout.whole_range)
 

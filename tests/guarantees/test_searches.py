@@ -13,7 +13,8 @@ import pytest
 
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, DiPriMeRegressor, PrivateSearch
 from diprime.engines.assignment import IndependentAssignment
-from diprime.search import choosing, parts
+from diprime.search import choosing
+from tests.encoded_rows import draws_by
 from tests.guarantees.leaks import Secrets, keys_of_streams, leaks
 from tests.guarantees.test_fitted_objects import alive, types_since
 from tests.guarantees.test_transcripts import TARGETS, Transcript, charge_of, domain_of, draw_records, loss_of_release
@@ -44,8 +45,7 @@ def searches_of_neighbours(task, rule, refit, seed):
     searches, transcripts = [], [None]
     for size in [n, n + 1] if rng.random() < 0.5 else [n + 1, n]:
         with pytest.MonkeyPatch.context() as patch:
-            draw = lambda self, n_rows, *_: (coins[:n_rows] % self.n_trees).astype(np.uint16)  # noqa: E731
-            patch.setattr(IndependentAssignment, "draw", draw)
+            patch.setattr(IndependentAssignment, "draws", draws_by(coins))
             transcripts.append(Transcript(patch, transcripts[-1]))
             searches.append(search_of(task, rule, refit, seed).fit(X[:size], y[:size]))
     assert transcripts[-1].is_complete
@@ -93,10 +93,8 @@ def test_a_search_is_made_of_what_the_ledger_charged_and_a_record_trains_or_choo
 def test_a_record_that_trains_and_chooses_is_found(monkeypatch):
     """The replay can fail: if all records are in both parts, a record loses twice."""
 
-    def everybody(rows, records, *_):
-        codes = np.empty((rows.n_rows, rows.n_features), dtype=np.uint8)
-        rows.read(0, rows.n_rows, codes)
-        return (parts.Part(parts.EncodedBatches(rows.n_features, [codes]), records),) * 2
+    def everybody(part, *_):
+        return part, part
 
     monkeypatch.setattr("diprime.search.search.divide", everybody)
     both = 0

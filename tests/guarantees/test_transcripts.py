@@ -26,6 +26,7 @@ from diprime.privacy.mechanisms.selection import _weights, permute_and_flip_pmf
 from diprime.privacy.mechanisms.subsets import subset_median_pmf
 from diprime.privacy.mechanisms.weights import weight_table
 from diprime.training import defaults, grow, train
+from tests.encoded_rows import draws_by
 from tests.paid import receipt
 from tests.spies import Noise, Pick, Releases
 
@@ -166,11 +167,7 @@ def fits_of_neighbours(task, make, seed):
     models, transcripts = [], [None]
     for size in [n, n + 1] if rng.random() < 0.5 else [n + 1, n]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                IndependentAssignment,
-                "draw",
-                lambda self, n_rows, *_: (coins[:n_rows] % self.n_trees).astype(np.uint16),
-            )
+            patch.setattr(IndependentAssignment, "draws", draws_by(coins))
             transcripts.append(Transcript(patch, transcripts[-1]))
             batches = [(X[: size // 2], y[: size // 2]), (X[size // 2 : size], y[size // 2 : size])]
             models.append(make(seed).fit_batches(batches) if seed % 2 else make(seed).fit(X[:size], y[:size]))

@@ -18,6 +18,7 @@ from diprime.training.policy import STRICT
 from diprime.training.splitting.candidates import CategoricalCandidates
 from diprime.training.splitting.cost import MAX_UNITS
 from diprime.training.splitting.median import MedianSplitter, quality
+from tests.encoded_rows import drawn_trees
 from tests.paid import pay
 from tests.spies import Draws
 from tests.training.made_leaves import SUMS, assert_distributions, of_sums
@@ -31,7 +32,7 @@ NUMBER, CLASSES = TargetLayout.of_number(4096), TargetLayout.of_classes(3)
 
 @pytest.mark.parametrize(("n_rows", "n_trees"), [(1000, 5), (1001, 5), (7, 3), (3, 7), (0, 4), (10, 1)])
 def test_parts_are_as_equal_as_they_can_be(n_rows, n_trees):
-    parts = EqualParts(n_trees).draw(n_rows, RandomSource(0), ONE)
+    parts = drawn_trees(EqualParts(n_trees), n_rows, RandomSource(0), ONE)
     assert parts.dtype == np.uint16
     sizes = np.bincount(parts, minlength=n_trees)
     assert (len(sizes), sizes.sum()) == (n_trees, n_rows)
@@ -39,17 +40,17 @@ def test_parts_are_as_equal_as_they_can_be(n_rows, n_trees):
 
 
 def test_a_further_row_moves_others_which_is_why_it_is_not_private():
-    short, long = (EqualParts(5).draw(n, RandomSource(0), ONE) for n in (1000, 1001))
+    short, long = (drawn_trees(EqualParts(5), n, RandomSource(0), ONE) for n in (1000, 1001))
     assert (short != long[:1000]).any()
-    independent = [IndependentAssignment(5).draw(n, RandomSource(0), ONE) for n in (1000, 1001)]
+    independent = [drawn_trees(IndependentAssignment(5), n, RandomSource(0), ONE) for n in (1000, 1001)]
     assert (independent[0] == independent[1][:1000]).all()
 
 
 def test_parts_are_drawn_from_one_stream_and_one_part_from_none(monkeypatch):
     draws = Draws(monkeypatch)
-    EqualParts(1).draw(100, RandomSource(0), ONE)
+    drawn_trees(EqualParts(1), 100, RandomSource(0), ONE)
     assert draws.handed_out == []
-    several = {EqualParts(3).draw(100, RandomSource(seed), ONE).tobytes() for seed in range(5)}
+    several = {drawn_trees(EqualParts(3), 100, RandomSource(seed), ONE).tobytes() for seed in range(5)}
     assert len(several) == len(draws.handed_out) == 5
     draws.assert_each_bit_is_used_once()
 

@@ -9,9 +9,9 @@ import pytest
 from diprime import Categorical, Domain, Numeric
 from diprime._util.threads import Threads
 from diprime.domain.batches import EncodedBatches
+from diprime.engines.partition import Partition
 from diprime.engines.persons import UsedRecords
 from diprime.search.errors import clip_of, error, error_range
-from diprime.search.parts import Part
 from tests.small_data import DOMAINS, TASKS, boost, fit, make
 
 ONE = Threads(1)
@@ -20,7 +20,7 @@ NUMBERS = Domain({"x": Numeric(0, 1)}, Numeric(-10, 30))
 
 
 def part_of(target):
-    return Part(
+    return Partition(
         EncodedBatches(1, [np.zeros((len(target), 1), dtype=np.uint8)]), UsedRecords(np.array(target, dtype=np.int32))
     )
 
@@ -89,7 +89,7 @@ def test_one_record_changes_the_error_by_an_amount_in_the_range(domain):
 def test_the_error_is_that_of_predictions(task, learn):
     X, y = make(task, 500)
     model, domain = learn(task, X, y, epsilon=20), DOMAINS[task]
-    part = Part(EncodedBatches(domain.n_features, [domain.encode(X)]), UsedRecords(domain.encode_target(y)))
+    part = Partition(EncodedBatches(domain.n_features, [domain.encode(X)]), UsedRecords(domain.encode_target(y)))
     found = error(model, part, domain, ONE)
     if task == "classification":
         assert found == (model.predict(X) != y).sum()
@@ -112,7 +112,7 @@ def test_the_records_of_a_person_change_the_error_by_at_most_the_range_of_person
                 part = part_of(target)
                 used = UsedRecords(part.records.target, np.array([5, *weights][: len(target)], dtype=np.uint8))
                 model = model_that_says([0] * len(target), [-10.0] * len(target))
-                errors.append(error(model, Part(part.rows, used), domain, ONE))
+                errors.append(error(model, Partition(part.rows, used), domain, ONE))
             assert 0 <= errors[1] - errors[0] <= error_range(layout)
             largest = max(largest, errors[1] - errors[0])
     assert largest == error_range(layout)

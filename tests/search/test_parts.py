@@ -7,6 +7,7 @@ import pytest
 
 from diprime._util.threads import Threads
 from diprime.domain.batches import EncodedBatches
+from diprime.engines.partition import Partition
 from diprime.engines.persons import UsedRecords
 from diprime.privacy.randomness import RandomSource
 from diprime.search.parts import divide
@@ -18,7 +19,7 @@ def divided(n, holdout=FIFTH, seed=0, n_threads=1):
     codes = np.arange(n, dtype=np.int64)[:, None] // np.array([1, 256]) % 256  # two bytes that tell the row
     rows = EncodedBatches(2, [codes[: n // 3].astype(np.uint8), codes[n // 3 :].astype(np.uint8)])
     with Threads(n_threads) as threads:
-        return divide(rows, UsedRecords(np.arange(n, dtype=np.int32)), holdout, RandomSource(seed), threads)
+        return divide(Partition(rows, UsedRecords(np.arange(n, dtype=np.int32))), holdout, RandomSource(seed), threads)
 
 
 def codes_of(part):
@@ -66,7 +67,7 @@ def divided_persons(persons, seed=0):
     weights = np.arange(n, dtype=np.uint8)
     with Threads(1) as threads:
         records = UsedRecords(np.arange(n, dtype=np.int32), weights, persons)
-        return divide(rows, records, Fraction(1, 2), RandomSource(seed), threads)
+        return divide(Partition(rows, records), Fraction(1, 2), RandomSource(seed), threads)
 
 
 def test_all_records_of_a_person_are_in_one_part_with_their_weights():

@@ -8,7 +8,7 @@ import numpy as np
 
 from diprime._util.threads import Threads
 from diprime.domain import Categorical, Domain, Numeric
-from diprime.engines.local import LocalEngine
+from diprime.engines.partitioned import PartitionedEngine
 from diprime.model.trees import Structure
 from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.ledger import Ledger
@@ -18,7 +18,7 @@ from diprime.training.plan import BudgetPlan
 from diprime.training.policy import STRICT
 from diprime.training.settings import Settings
 from diprime.training.train import train
-from tests.encoded_rows import EncodedRows
+from tests.encoded_rows import EncodedRows, tree_engine
 
 METHODS = ["joint", "diprime", "diprime-exp", "diprime-flip", "random"]
 POLICIES = {"strict": STRICT, "paper": PUBLISHED}
@@ -69,12 +69,12 @@ class Fitted(NamedTuple):
     leaves: LeafSums
 
 
-def fit(method, task, *, n_rows=300, make_engine=LocalEngine, ledger=None, **changes):
+def fit(method, task, *, n_rows=300, make_engine=PartitionedEngine, ledger=None, **changes):
     """Train on random rows, with fixed random bits."""
     settings = settings_of(method, **changes)
     if ledger is None:
         ledger = Ledger(settings.epsilon, settings.accounting)
     plan = BudgetPlan.make(settings, DOMAINS[task])
     codes, target = random_rows(task, n_rows)
-    engine = make_engine(EncodedRows(codes), target, DOMAINS[task].layout, ONE)
+    engine = tree_engine(EncodedRows(codes), target, DOMAINS[task].layout, ONE, kind=make_engine)
     return Fitted(ledger, *train(engine, DOMAINS[task], settings, plan, ledger, RandomSource(3), ONE))

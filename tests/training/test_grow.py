@@ -9,8 +9,8 @@ import pytest
 
 from diprime._util.threads import Threads
 from diprime.domain.target_layout import Windows
-from diprime.engines import local
-from diprime.engines.local import LocalEngine
+from diprime.engines import partitioned
+from diprime.engines.partitioned import PartitionedEngine
 from diprime.model.regions import Regions
 from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.randomness import RandomSource
@@ -22,7 +22,7 @@ from diprime.training.policy import STRICT
 from diprime.training.splitting import levels
 from diprime.training.splitting.factory import make_splitter
 from diprime.training.windows import node_windows_charge
-from tests.encoded_rows import local_engine
+from tests.encoded_rows import rooted_engine
 from tests.paid import pay
 from tests.training.made_fits import DOMAINS, FEATURES, METHODS, ONE, TASKS, random_rows, settings_of
 
@@ -75,7 +75,7 @@ def grown(method, task, n_rows, n_threads=1, order=None, plan=NO_WINDOWS):
     if order is not None:
         codes, target, trees = (np.ascontiguousarray(a[order]) for a in (codes, target, trees))
     with Threads(n_threads) as threads:
-        engine = local_engine(codes, target, trees, 3, layout, threads)
+        engine = rooted_engine(codes, target, trees, 3, layout, threads)
         structure = grown_from(engine, method, task, n_trees=3, plan=plan, threads=threads)
         return structure.features.tobytes(), structure.masks.tobytes(), engine.node_sums(layout.whole_range).tobytes()
 
@@ -90,11 +90,11 @@ def test_growth_does_not_depend_on_threads_chunks_batches_or_the_order_of_rows(m
     assert grown(method, task, 9000, plan=plan, n_threads=2) == expected
     assert grown(method, task, 9000, plan=plan, order=np.random.default_rng(3).permutation(9000)) == expected
     width = 8 * len(FEATURES) * 256 * DOMAINS[task].layout.n_columns
-    monkeypatch.setattr(local, "CHUNK_BYTES", 4 * width)
+    monkeypatch.setattr(partitioned, "CHUNK_BYTES", 4 * width)
     monkeypatch.setattr(levels, "BATCH_BYTES", 3 * 8 * 3 * 509)
     monkeypatch.setattr(windows, "NODES_PER_BATCH", 5)
     assert grown(method, task, 9000, plan=plan, n_threads=3) == expected
-    monkeypatch.setattr(local, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(partitioned, "CHUNK_BYTES", 1)
     monkeypatch.setattr(levels, "BATCH_BYTES", 1)
     monkeypatch.setattr(windows, "NODES_PER_BATCH", 1)
     assert grown(method, task, 9000, plan=plan) == expected
@@ -104,7 +104,7 @@ def test_growth_does_not_depend_on_threads_chunks_batches_or_the_order_of_rows(m
 def test_growth_routes_rows_by_its_own_masks(method):
     layout = DOMAINS["binary"].layout
     codes, target = random_rows("binary", 500)
-    engine = local_engine(codes, target, np.zeros(500), 1, layout, ONE)
+    engine = rooted_engine(codes, target, np.zeros(500), 1, layout, ONE)
     structure = grown_from(engine, method, "binary", depth=5)
     assert structure.features.shape == (1, 31)
     nodes = np.zeros(500, dtype=np.int64)
@@ -124,7 +124,7 @@ def test_no_rows_grow_complete_trees_all_the_same(method, left_out, plan):
     domain = DOMAINS["number"]
     codes, target = random_rows("number", 40 if left_out else 0)
     target[:] = -1
-    engine = local_engine(codes, target, np.zeros(len(codes)), 2, domain.layout, ONE)
+    engine = rooted_engine(codes, target, np.zeros(len(codes)), 2, domain.layout, ONE)
     structure = grown_from(engine, method, "number", n_trees=2, plan=plan, source=RandomSource(0))
     assert structure.features.shape == (2, 15)
     regions = Regions.roots(domain, 2)
@@ -141,9 +141,9 @@ def test_random_splits_never_ask_for_a_histogram(monkeypatch):
     def refuse(*_):
         raise AssertionError("random splits looked at the data")
 
-    monkeypatch.setattr(LocalEngine, "histograms", refuse)
-    monkeypatch.setattr(LocalEngine, "chunks", refuse)
-    monkeypatch.setattr(LocalEngine, "node_target_counts", refuse)
+    monkeypatch.setattr(PartitionedEngine, "histograms", refuse)
+    monkeypatch.setattr(PartitionedEngine, "chunks", refuse)
+    monkeypatch.setattr(PartitionedEngine, "node_target_counts", refuse)
     without, with_rows = (grown("random", "binary", n)[:2] for n in (0, 700))
     assert without == with_rows, "and are the same whatever the data are"
     with pytest.raises(AssertionError, match="looked at the data"):
@@ -152,7 +152,7 @@ def test_random_splits_never_ask_for_a_histogram(monkeypatch):
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_every_level_is_told_when_it_is_done(depth):
-    engine = local_engine(*random_rows("binary", 50), np.zeros(50), 1, DOMAINS["binary"].layout, ONE)
+    engine = rooted_engine(*random_rows("binary", 50), np.zeros(50), 1, DOMAINS["binary"].layout, ONE)
     splitter, done = splitter_of("joint", "binary"), []
     grower = Grower(
         engine,
@@ -172,7 +172,7 @@ def test_every_level_is_told_when_it_is_done(depth):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_growth_uses_up_what_one_round_was_paid_and_cannot_grow_another_by_it(method):
-    engine = local_engine(*random_rows("number", 50), np.zeros(50), 1, DOMAINS["number"].layout, ONE)
+    engine = rooted_engine(*random_rows("number", 50), np.zeros(50), 1, DOMAINS["number"].layout, ONE)
     splitter = splitter_of(method, "number")
     receipts = receipts_of(splitter, 4, SOME_WINDOWS)
     grower = Grower(
@@ -194,7 +194,7 @@ def test_growth_uses_up_what_one_round_was_paid_and_cannot_grow_another_by_it(me
 
 @pytest.mark.parametrize("method", METHODS[:-1])
 def test_a_level_without_its_receipts_does_not_grow(method):
-    engine = local_engine(*random_rows("binary", 50), np.zeros(50), 1, DOMAINS["binary"].layout, ONE)
+    engine = rooted_engine(*random_rows("binary", 50), np.zeros(50), 1, DOMAINS["binary"].layout, ONE)
     splitter = splitter_of(method, "binary")
     receipts = receipts_of(splitter, 2)
     grower = Grower(
@@ -213,7 +213,7 @@ def test_a_level_without_its_receipts_does_not_grow(method):
 # -- windows -----------------------------------------------------------------------------------------------------------
 
 
-class LoggingEngine(LocalEngine):
+class LoggingEngine(PartitionedEngine):
     """An engine that tells what growth asks of it, and in which order."""
 
     def __init__(self, *arguments):
@@ -268,7 +268,7 @@ def test_windows_are_released_at_the_levels_of_the_plan_and_set_before_its_histo
     n_trees, coins, layout = 3, RandomSource(5), DOMAINS["number"].layout
     codes, target = random_rows("number", 900)
     trees = np.random.default_rng(9).integers(0, n_trees, size=900).astype(np.uint16)
-    engine = local_engine(codes, target, trees, n_trees, layout, ONE, LoggingEngine)
+    engine = rooted_engine(codes, target, trees, n_trees, layout, ONE, LoggingEngine)
 
     def release(counts, given_layout, receipt, source):
         assert given_layout is layout
@@ -304,7 +304,7 @@ def test_splits_see_numbers_through_the_window_of_splits_from_the_first_level_on
     """A window that shows all numbers as its low end makes them alike."""
     codes, target = random_rows("number", 9000)
     target = np.where(codes[:, 0] > 100, 4095, target % 4000).astype(np.int32)
-    engine = local_engine(codes, target, np.zeros(9000), 1, DOMAINS["number"].layout, ONE, LoggingEngine)
+    engine = rooted_engine(codes, target, np.zeros(9000), 1, DOMAINS["number"].layout, ONE, LoggingEngine)
     splitter, found = splitter_of("joint", "number"), []
     for low, high in ((0, 4096), (4095, 4096)):
         window = Windows(np.array([low]), np.array([high]))

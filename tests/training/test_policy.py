@@ -12,6 +12,7 @@ from diprime.engines.assignment import IndependentAssignment
 from diprime.privacy.randomness import RandomSource
 from diprime.training.estimates import shrunken_means
 from diprime.training.policy import STRICT
+from tests.encoded_rows import drawn_trees
 from tests.training.made_leaves import of_sums
 
 ONE = Threads(1)
@@ -19,7 +20,7 @@ LAYOUTS = [TargetLayout.of_classes(1), TargetLayout.of_classes(3), TargetLayout.
 
 
 def drawn(n_rows, n_trees, seed=0):
-    return STRICT.assignment(n_trees).draw(n_rows, RandomSource(seed), ONE).astype(np.int64)
+    return drawn_trees(STRICT.assignment(n_trees), n_rows, RandomSource(seed), ONE).astype(np.int64)
 
 
 def test_rows_are_assigned_independently():

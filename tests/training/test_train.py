@@ -9,7 +9,7 @@ import pytest
 
 from diprime.domain.target_layout import Windows
 from diprime.engines.assignment import BagAssignment, IndependentAssignment
-from diprime.engines.local import LocalEngine
+from diprime.engines.partitioned import PartitionedEngine
 from diprime.engines.protocol import Engine
 from diprime.paper.accounting import EqualParts
 from diprime.privacy.charges import Charge
@@ -82,7 +82,7 @@ class WatchedFit:
         self._options = {"epsilon": epsilon, "policy": POLICIES[policy], "ledger": self.ledger, **changes}
 
     def _make_engine(self, *arguments):
-        self.engine = ProtocolEngine(LocalEngine(*arguments), self.ledger, self.refused)
+        self.engine = ProtocolEngine(PartitionedEngine(*arguments), self.ledger, self.refused)
         return self.engine
 
     def run(self):
@@ -309,7 +309,7 @@ def test_training_asks_an_engine_for_what_the_protocol_has_and_for_nothing_else(
 
 
 def test_the_watched_engine_notices_what_is_not_in_the_protocol():
-    engine = ProtocolEngine(LocalEngine, Ledger(Fraction(1)))
+    engine = ProtocolEngine(PartitionedEngine, Ledger(Fraction(1)))
     with pytest.raises(AssertionError, match="asked for _target"):
         engine._target
     with pytest.raises(AssertionError, match="asked for rows"):

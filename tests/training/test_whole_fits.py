@@ -26,7 +26,7 @@ from diprime.training.splitting.factory import make_splitter
 from diprime.training.splitting.joint import JointSplitter
 from diprime.training.train import train
 from diprime.training.windows import QUANTILE_RANGE, node_windows_charge
-from tests.encoded_rows import local_engine
+from tests.encoded_rows import drawn_trees, rooted_engine
 from tests.paid import pay
 from tests.small_data import DOMAINS, METHODS, TASKS, assert_same_forest, fit, forest_arrays, make
 from tests.spies import Releases
@@ -318,7 +318,7 @@ def grown(codes, target, trees, task, method, n_threads):
     source, whole = RandomSource(0), domain.layout.whole_range
     window_levels = [2, 3] if method == "joint" and task == "regression" else []
     with Threads(n_threads) as threads:
-        engine = local_engine(codes, target, trees, 3, domain.layout, threads)
+        engine = rooted_engine(codes, target, trees, 3, domain.layout, threads)
         splitter = make_splitter(domain, settings, Fraction(1, 16), source)
         receipts = TreeReceipts(
             {level: pay(node_windows_charge(domain.layout, level, Fraction(1), 1, "")) for level in window_levels},
@@ -337,7 +337,7 @@ def test_shuffled_rows_with_their_coins_give_the_same_trees_and_leaf_sums(many, 
     domain = DOMAINS[task]
     codes, target = domain.encode(X), domain.encode_target(y)
     with Threads(1) as threads:
-        trees = IndependentAssignment(3).draw(len(codes), RandomSource(5), threads)
+        trees = drawn_trees(IndependentAssignment(3), len(codes), RandomSource(5), threads)
     first = grown(codes, target, trees, task, method, 1)
     units = 1 if task == "classification" else 4096
     assert first[2].sum() == units * len(X)

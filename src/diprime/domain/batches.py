@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from diprime.domain import Domain
-from diprime.domain.encoding import Rows
-from diprime.domain.persons import MIXED_GROUPS, PersonIndex, Persons
+from diprime.domain.persons import Persons
 
 BATCH_SIZES = (2, 3)
 """A batch has records and targets, and perhaps persons."""
@@ -29,6 +26,11 @@ class CheckedBatches:
 
     def __init__(self, batches: Iterable[tuple[Any, ...]]) -> None:
         self._batches = batches
+
+    @property
+    def once(self) -> bool:
+        """Whether they can be read only once, as those of a generator."""
+        return iter(self._batches) is self._batches
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for batch in self._batches:
@@ -80,53 +82,8 @@ class EncodedBatches:
                 out[a - start : b - start] = self._batches[batch][a - offset : b - offset]
 
 
-@dataclass(frozen=True)
-class EncodedTable:
-    """All records of a fit.
-
-    Attributes
-    ----------
-    rows : Rows
-        The features.
-    target : array of shape (n,)
-        The encoded targets; negative where a record has none.
-    persons : array of shape (n,) or None
-        The number of the person of each record; None if every record is a person of its own.
-    """
-
-    rows: Rows
-    target: npt.NDArray[np.int32]
-    persons: Persons | None = None
-
-
 def check_lengths(n_rows: int, target: npt.NDArray[np.integer[Any]], persons: Persons | None) -> None:
     """Refuse records, targets and persons that are not equally many."""
     sizes = [n_rows, len(target)] + ([] if persons is None else [len(persons)])
     if len(set(sizes)) > 1:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {sizes}.")
-
-
-def encode_batches(
-    batches: Iterable[tuple[Any, ...]], domain: Domain, n_threads: int, *, of_persons: bool = False
-) -> EncodedTable:
-    """Encode batches of records, targets and perhaps persons as they arrive; only the codes are kept.
-
-    ``of_persons`` says that there are persons, even if there is no batch to tell.
-    """
-    codes: list[npt.NDArray[np.uint8]] = []
-    targets: list[npt.NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
-    persons: list[Persons] = []
-    index = PersonIndex()
-    for X, y, *groups in batches:
-        codes.append(domain.encode(X, n_threads=n_threads))
-        targets.append(domain.encode_target(y, n_threads=n_threads))
-        of_batch = index.encode(groups[0]) if groups and groups[0] is not None else None
-        check_lengths(len(codes[-1]), targets[-1], of_batch)
-        if of_batch is not None:
-            persons.append(of_batch)
-        if persons and len(persons) < len(codes):
-            raise ValueError(MIXED_GROUPS)
-    rows = EncodedBatches(domain.n_features, codes)
-    if not persons and not of_persons:
-        return EncodedTable(rows, np.concatenate(targets))
-    return EncodedTable(rows, np.concatenate(targets), np.concatenate([np.zeros(0, dtype=np.int64), *persons]))

@@ -1,13 +1,19 @@
 """Engines own the private rows and answer with sums of integers; nothing above them sees a row.
 
 * :mod:`~diprime.engines.protocol`: what training asks of an engine.
+* :mod:`~diprime.engines.scores`: what boosting asks, of records that have scores.
+* :mod:`~diprime.engines.partitioned`: the engine of forests, which adds up what partitions answer.
+* :mod:`~diprime.engines.partitioned_scores`: the engine of boosting.
+* :mod:`~diprime.engines.executor`: where partitions are, and what runs on them.
+* :mod:`~diprime.engines.partition`: the encoded rows of a fit, in partitions.
+* :mod:`~diprime.engines.tree_partition`: what a partition does while trees grow.
+* :mod:`~diprime.engines.score_partition`: what a partition does in boosting.
+* :mod:`~diprime.engines.memory`: where a partition keeps its arrays, in memory or in files.
 * :mod:`~diprime.engines.assignment`: which tree a record is in.
 * :mod:`~diprime.engines.persons`: which of a person's records are used, and how much they weigh.
 * :mod:`~diprime.engines.weights`: what a weight means.
-* :mod:`~diprime.engines.local`: the rows are in this process, and its threads do the work.
-* :mod:`~diprime.engines.scores`: what boosting asks, of records that have scores.
 * :mod:`~diprime.engines.gradients`: what a record with a score adds to sums.
-* :mod:`~diprime.engines.local_scores`: the rows of boosting in this process.
 
-All engines give the same sums, so that a seeded fit gives the same model wherever its rows are.
+All engines give the same sums, so that a seeded fit gives the same model wherever its rows are, and however they are
+cut into partitions.
 """

@@ -13,12 +13,11 @@ NO_WEIGHTS: Weights = np.zeros(0, dtype=np.uint8)
 """Stands for weights that are all one."""
 
 
-def check_size(target: npt.NDArray[np.int32], weights: Weights | None, limit: int) -> None:
+def check_size(weight: int, n_rows: int, limit: int) -> None:
     """Refuse more rows, or a larger sum of weights, than an engine's integers can count."""
-    size = len(target) if weights is None else int(weights.sum(dtype=np.int64))
-    if size > limit:
-        advice = "" if weights is None else "; fewer records of each person, max_records_per_group, take less room"
-        what = "rows" if weights is None else "weighted rows"
+    if weight > limit:
+        advice = "" if weight == n_rows else "; fewer records of each person, max_records_per_group, take less room"
+        what = "rows" if weight == n_rows else "weighted rows"
         raise ValueError(f"There are more {what} than the {limit:,} that are supported{advice}.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import wraps
 from itertools import islice
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -21,11 +23,13 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from diprime.domain import Categorical, Domain, Origin, RowReader, Task
-from diprime.domain.batches import CheckedBatches, EncodedTable, check_lengths, encode_batches
-from diprime.domain.encoding import Rows
+from diprime.domain.batches import CheckedBatches, check_lengths
 from diprime.domain.learning import Batches, LearningPlan
 from diprime.domain.persons import PersonIndex, has_groups
-from diprime.engines.persons import UsedRecords, choose_records
+from diprime.engines.batches import GROUPS_WITH_SCRATCH, encode_batches, write_batches
+from diprime.engines.memory import Scratch
+from diprime.engines.partition import LocalPartitions, Partition, Partitions
+from diprime.engines.persons import UsedRecords
 from diprime.estimators.parameters import DOMAIN, N_JOBS, NOT_OF_THE_MODEL, RANDOM_STATE
 from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
@@ -107,6 +111,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     _task: Task
+    _takes_partitions = False
+    """Whether a fit asks for sums only, so that rows can be anywhere."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -145,8 +151,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _learn(
         self,
-        rows: Rows,
-        records: UsedRecords,
+        partitions: Partitions,
         domain: Domain,
         settings: Any,
         plan: Any,
@@ -282,15 +287,18 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         target = domain.encode_target(y, n_threads=N_JOBS.check(self.n_jobs))
         persons = None if groups is None else PersonIndex().encode(groups)
         check_lengths(rows.n_rows, target, persons)
-        table = EncodedTable(rows, target, persons)
-        self._fit_encoded(table, domain, settings, plan, source, budgets, stacklevel=4)
+        partitions = LocalPartitions([Partition(rows, UsedRecords(target, persons=persons))])
+        self._fit_encoded(partitions, domain, settings, plan, source, budgets, stacklevel=4)
         self._name_columns(X, domain, reset=True)
 
-    def fit_batches(self: _Model, batches: Iterable[tuple[Any, ...]]) -> _Model:
-        """Fit to data that need not fit in memory, such as a file that is read in chunks.
+    def fit_batches(
+        self: _Model, batches: Iterable[tuple[Any, ...]], *, scratch: str | os.PathLike[str] | None = None
+    ) -> _Model:
+        """Fit to data that need not fit in memory, such as files that are read in chunks.
 
         The model equals the one that `fit` learns from all batches together. Each batch is encoded when it arrives,
-        in one byte for each value, and is not kept. The fit needs about twice the memory of the encoded data.
+        in one byte for each value, and is not kept. The fit needs about twice the memory of the encoded data or, with
+        ``scratch``, as much room on a disk, and memory for a few batches only.
 
         Parameters
         ----------
@@ -299,6 +307,10 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             batches. The iterable is read once, so a generator will do, unless the domain is open: what is learnt of it
             needs further passes. The domain cannot be inferred. Without any batch nothing tells whether there are
             persons, unless ``max_records_per_group`` is above 1: give an empty batch, with groups.
+        scratch : str or path, optional
+            A folder for the encoded data, on a disk with enough room. They are private: the files there have no name,
+            nobody else can open them, and they are gone when the fit or the process ends. Without it, the encoded data
+            are kept in memory. With it, there can be no groups.
 
         Returns
         -------
@@ -307,38 +319,69 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         if isinstance(self.domain, str):
             raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
+        memory = None if scratch is None else self._open_scratch(Path(scratch))
+        n_threads = N_JOBS.check(self.n_jobs)
+        checked = CheckedBatches(batches)
+
+        def encode(domain: Domain) -> Partitions:
+            named = self._with_named_columns(checked, domain)
+            if memory is not None:
+                return write_batches(named, domain, n_threads, memory)
+            return encode_batches(named, domain, n_threads, of_persons=self._max_records() > 1)
+
+        self._fit_partitions(checked, encode, persons_ok=memory is None)
+        return self
+
+    def _fit_partitions(
+        self, batches: CheckedBatches, encode: Callable[[Domain], Partitions], *, persons_ok: bool = False
+    ) -> None:
+        """Fit to the partitions that are made when the domain is known.
+
+        Parameters
+        ----------
+        batches : CheckedBatches
+            All records, from which an open domain is learnt; not read otherwise.
+        encode : callable
+            Given the domain, returns all records in partitions.
+        persons_ok : bool, default=False
+            Whether there can be groups.
+        """
         budgets = spending.in_force(self._carried())
         self._refuse_waived(budgets)
         domain = self._resolve_domain(None, None)
         settings = self._check_settings(domain.n_features)
         source = RANDOM_STATE.check(self.random_state)
-        if domain.is_open and iter(batches) is batches:
+        if domain.is_open and batches.once:
             raise ValueError(
                 "The domain is open, and learning it reads all batches more than once; give a list, or an object whose "
                 "__iter__ starts anew, or learn the domain first, with Domain.learn."
             )
-        batches = CheckedBatches(batches)
         # Whether there are persons, the first batch tells; it is read only if the domain is open.
         learning, settings = self._divide(domain, settings, None, budgets)
         of_persons = self._max_records() > 1
         if domain.is_open:
             of_persons |= any(has_groups(batch) for batch in islice(batches, 1))
+        if of_persons and not persons_ok:
+            raise ValueError(GROUPS_WITH_SCRATCH)
         domain = self._closed(domain, learning, lambda: batches, source, budgets, of_persons=of_persons)
         if learning is not None:
             settings = self._without(learning, self._check_settings(domain.n_features))
         plan = self._plan(settings, domain)
         self._name_columns(None, domain, reset=True)
+        self._fit_encoded(encode(domain), domain, settings, plan, source, budgets, stacklevel=4)
 
-        def with_named_columns() -> Iterator[tuple[Any, ...]]:
-            for i, batch in enumerate(batches):
-                self._check_groups(given=has_groups(batch))
-                self._name_columns(batch[0], domain, reset=i == 0)
-                yield batch
+    def _with_named_columns(self, batches: Iterable[tuple[Any, ...]], domain: Domain) -> Iterator[tuple[Any, ...]]:
+        """Yield batches whose columns have the same names."""
+        for i, batch in enumerate(batches):
+            self._check_groups(given=has_groups(batch))
+            self._name_columns(batch[0], domain, reset=i == 0)
+            yield batch
 
-        of_persons = self._max_records() > 1
-        table = encode_batches(with_named_columns(), domain, N_JOBS.check(self.n_jobs), of_persons=of_persons)
-        self._fit_encoded(table, domain, settings, plan, source, budgets, stacklevel=3)
-        return self
+    def _open_scratch(self, folder: Path) -> Scratch:
+        """Return scratch files in a folder, for a fit that can have its rows there."""
+        if not self._takes_partitions:
+            raise ValueError(f"{type(self).__name__} needs all of its rows in memory; leave out scratch.")
+        return Scratch(folder)
 
     def _divide(
         self, domain: Domain, settings: Any, unit: Unit | None, budgets: tuple[Spendable, ...]
@@ -379,7 +422,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _fit_encoded(
         self,
-        table: EncodedTable,
+        partitions: Partitions,
         domain: Domain,
         settings: Any,
         plan: Any,
@@ -390,7 +433,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> None:
         """Fit to encoded records. All that a fit releases passes through here, but for what it learns of its domain."""
         max_records = self._max_records()
-        unit_records = None if table.persons is None else max_records
+        unit_records = max_records if partitions.of_persons else None
         ledger = Ledger(settings.epsilon, settings.accounting, delta=self._delta(settings), unit_records=unit_records)
         if domain.origin.ledger is not None:
             if domain.origin.ledger.unit != ledger.unit:
@@ -410,10 +453,9 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ledger.studies = spending.charge(
             loss, self._words(settings), budgets, unit=ledger.unit, waivers=ledger.waivers, earlier=of_domain
         )
-        records = UsedRecords(table.target)
-        if table.persons is not None:
-            records = choose_records(table.target, table.persons, max_records, source)
-        forest = self._learn(table.rows, records, domain, settings, plan, ledger, source)
+        if partitions.of_persons:
+            partitions = partitions.choose(max_records, source)
+        forest = self._learn(partitions, domain, settings, plan, ledger, source)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
         if ledger.loss != of_domain.loss + loss:

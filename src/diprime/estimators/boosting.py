@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain
-from diprime.domain.encoding import Rows
-from diprime.engines.local_scores import LocalScoreEngine
-from diprime.engines.persons import UsedRecords
+from diprime.engines.partition import Partitions
+from diprime.engines.partitioned_scores import PartitionedScoreEngine
 from diprime.estimators.base import explains_class_weight, sorted_classes
 from diprime.estimators.parameters import (
     BOOSTING,
@@ -103,8 +102,7 @@ class _Boosting(PrivateTrees):
 
     def _learn(
         self,
-        rows: Rows,
-        records: UsedRecords,
+        partitions: Partitions,
         domain: Domain,
         settings: BoostingSettings,
         plan: BoostingPlan,
@@ -112,7 +110,7 @@ class _Boosting(PrivateTrees):
         source: RandomSource,
     ) -> AdditiveForest:
         with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            engine = LocalScoreEngine(rows, records.target, domain.layout, threads, records.weights)
+            engine = PartitionedScoreEngine(partitions.executor(threads), domain.layout)
             boosted = train_boosting(engine, domain, settings, plan, ledger, source)
         scale, base = self._units(boosted, domain)
         rounds = [

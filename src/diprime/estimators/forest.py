@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain
-from diprime.domain.encoding import Rows
-from diprime.engines.local import LocalEngine
-from diprime.engines.persons import UsedRecords
+from diprime.engines.partition import Partitions
+from diprime.engines.partitioned import PartitionedEngine
 from diprime.estimators.base import explains_class_weight, sorted_classes
 from diprime.estimators.parameters import (
     ACCOUNTING,
@@ -119,8 +118,7 @@ class _DiPriMe(PrivateTrees):
 
     def _learn(
         self,
-        rows: Rows,
-        records: UsedRecords,
+        partitions: Partitions,
         domain: Domain,
         settings: Settings,
         plan: BudgetPlan,
@@ -128,7 +126,7 @@ class _DiPriMe(PrivateTrees):
         source: RandomSource,
     ) -> Forest:
         with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            engine = LocalEngine(rows, records.target, domain.layout, threads, records.weights)
+            engine = PartitionedEngine(partitions.executor(threads), domain.n_features, domain.layout, threads)
             structure, leaves = train(engine, domain, settings, plan, ledger, source, threads)
         means = settings.policy.leaf_means(leaves, domain.layout)
         return Forest.of_trees(structure, self._leaf_values(means, leaves, domain), leaves.counts)

@@ -26,6 +26,7 @@ class PrivateTrees(PrivateEstimator):
     """The base class of forests and of boosted trees."""
 
     forest_: Forest | AdditiveForest
+    _takes_partitions = True
     _parameters: ClassVar[Sequence[Parameter[Any, Any]]]
 
     # -- parameters ----------------------------------------------------------------------------------------------------

@@ -6,13 +6,13 @@ docs/privacy.md, section 8, says where it fails.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from diprime._util.threads import Threads
 from diprime.domain.target_layout import TargetLayout
-from diprime.engines.assignment import TreeAssignment, Trees
+from diprime.engines.assignment import DrawnTrees, TreeAssignment, TreeDraws
 from diprime.privacy.ledger import Accounting
 from diprime.privacy.measures import Epsilon, PureEpsilon
 from diprime.privacy.randomness import RandomSource, permutation
@@ -32,11 +32,13 @@ class EqualParts:
     def __init__(self, n_trees: int) -> None:
         self.n_trees = n_trees
 
-    def draw(self, n_rows: int, source: RandomSource, threads: Threads) -> Trees:
-        """Return the tree of each row."""
-        if self.n_trees == 1:
-            return np.zeros(n_rows, dtype=np.uint16)
-        return (permutation(source.streams(1)[0], n_rows) % self.n_trees).astype(np.uint16)
+    def draws(self, sizes: Sequence[int], source: RandomSource) -> Sequence[TreeDraws]:
+        """Return the trees of each partition."""
+        n_rows = sum(sizes)
+        trees = np.zeros(n_rows, dtype=np.uint16)
+        if self.n_trees > 1:
+            trees = (permutation(source.streams(1)[0], n_rows) % self.n_trees).astype(np.uint16)
+        return [DrawnTrees(part) for part in np.split(trees, np.cumsum(sizes)[:-1])]
 
 
 class PublishedAccounting(AccountingPolicy):

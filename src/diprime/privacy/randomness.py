@@ -56,6 +56,13 @@ def secret_words(*shape: int) -> npt.NDArray[np.uint32]:
     return words
 
 
+def secret_copy(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Return a copy in :func:`secret_words`, such as of a stream that is to be drawn from twice."""
+    copy = secret_words(*words.shape)
+    copy[:] = words
+    return copy
+
+
 class RandomSource:
     """Streams of random bits for one fit.
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain
+from diprime.engines.partition import LocalPartitions, Partition
 from diprime.estimators.trees import PrivateTrees
 from diprime.privacy.charges import Receipt
 from diprime.privacy.ledger import Ledger
@@ -21,7 +22,6 @@ from diprime.privacy.mechanisms.selection import Selection
 from diprime.privacy.mechanisms.stopping import best_of_random_number
 from diprime.privacy.randomness import RandomSource
 from diprime.search.errors import error, error_range
-from diprime.search.parts import Part
 from diprime.search.plan import FITS, Candidate, Fit, SearchPlan
 
 
@@ -33,7 +33,7 @@ class Chooser:
     ----------
     plan : SearchPlan
         The candidates and the charges.
-    training, choosing : Part
+    training, choosing : Partition
         The two parts of the records.
     domain : Domain
         The domain of the records.
@@ -46,8 +46,8 @@ class Chooser:
     """
 
     plan: SearchPlan
-    training: Part
-    choosing: Part
+    training: Partition
+    choosing: Partition
     domain: Domain
     ledger: Ledger
     source: RandomSource
@@ -110,10 +110,10 @@ class Chooser:
 
 
 def learn(
-    model: PrivateTrees, fit: Fit, part: Part, domain: Domain, ledger: Ledger, source: RandomSource
+    model: PrivateTrees, fit: Fit, part: Partition, domain: Domain, ledger: Ledger, source: RandomSource
 ) -> PrivateTrees:
     """Fit a model to some records as planned, pay from a ledger, and return the model."""
-    forest = model._learn(part.rows, part.records, domain, fit.settings, fit.plan, ledger, source)
+    forest = model._learn(LocalPartitions([part]), domain, fit.settings, fit.plan, ledger, source)
     model._set_fitted(domain, ledger, forest)
     return model
 

@@ -7,9 +7,9 @@ import numpy as np
 from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.target_layout import TargetLayout
+from diprime.engines.partition import Partition
 from diprime.estimators.base import sorted_classes
 from diprime.estimators.trees import PrivateTrees
-from diprime.search.parts import Part
 
 CLIP_SHARE = 4
 """Residuals are clipped to this part of the target's range: a smaller range needs less noise."""
@@ -25,7 +25,7 @@ def error_range(layout: TargetLayout) -> int:
     return layout.person_units
 
 
-def error(model: PrivateTrees, part: Part, domain: Domain, threads: Threads) -> int:
+def error(model: PrivateTrees, part: Partition, domain: Domain, threads: Threads) -> int:
     """Return the number of wrong classes; or the sum of squared residuals, in units of `clip²/layout.units`.
 
     Residuals are clipped, and the exact sum is divided by a power of two and rounded down. Records count by their
@@ -35,7 +35,7 @@ def error(model: PrivateTrees, part: Part, domain: Domain, threads: Threads) -> 
     ----------
     model : PrivateTrees
         A fitted model.
-    part : Part
+    part : Partition
         The records.
     domain : Domain
         The domain of the model.

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from diprime._util.threads import Threads
 from diprime.domain.batches import EncodedBatches
-from diprime.domain.encoding import Codes, Rows
-from diprime.engines.persons import UsedRecords
+from diprime.domain.encoding import Codes
+from diprime.engines.partition import Partition
 from diprime.privacy.randomness import RandomSource
 
 _DRAW_BITS = 32
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some of the records.
-
-    Attributes
-    ----------
-    rows : Rows
-        Their features, encoded.
-    records : UsedRecords
-        Their targets and weights.
-    """
-
-    rows: Rows
-    records: UsedRecords
-
-
 def divide(
-    rows: Rows, records: UsedRecords, holdout: Fraction, source: RandomSource, threads: Threads
-) -> tuple[Part, Part]:
+    all_records: Partition, holdout: Fraction, source: RandomSource, threads: Threads
+) -> tuple[Partition, Partition]:
     """Return the records that train, and those that choose, which are about a share ``holdout`` of all.
 
     The part of a record, or of all records of a person, is drawn from fresh bits, independently of all records: to add
     or remove one leaves every other record where it is.
     """
+    rows, records = all_records.rows, all_records.records
     codes: Codes = np.empty((rows.n_rows, rows.n_features), dtype=np.uint8)
     threads.run(lambda start, stop: rows.read(start, stop, codes[start:stop]), rows.n_rows)
     threshold = np.uint64(int(holdout * (1 << _DRAW_BITS)))
@@ -49,6 +33,6 @@ def divide(
         n_draws = int(records.persons.max(initial=-1)) + 2
         chooses = (source.integers(1 << _DRAW_BITS, n_draws) < threshold)[records.persons]
     training, choosing = (
-        Part(EncodedBatches(rows.n_features, [codes[drawn]]), records.part(drawn)) for drawn in (~chooses, chooses)
+        Partition(EncodedBatches(rows.n_features, [codes[drawn]]), records.part(drawn)) for drawn in (~chooses, chooses)
     )
     return training, choosing

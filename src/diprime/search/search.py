@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain, Task
-from diprime.domain.encoding import Rows
-from diprime.engines.persons import UsedRecords
+from diprime.engines.partition import Partitions
 from diprime.estimators.base import PrivateEstimator
 from diprime.estimators.parameters import EPSILON, N_JOBS, Parameter, auto_integer_parameter, choice_parameter
 from diprime.estimators.trees import PrivateTrees
@@ -28,7 +27,7 @@ from diprime.privacy.randomness import RandomSource
 from diprime.privacy.spending import Spendable
 from diprime.search.candidates import check_estimator, list_settings
 from diprime.search.choosing import Chooser, learn
-from diprime.search.parts import Part, divide
+from diprime.search.parts import divide
 from diprime.search.plan import MAX_ALL, TRIES_PER_SETTING, Candidate, Rule, SearchPlan, SearchSettings
 
 MAX_FITS = auto_integer_parameter("max_fits", low=1, high=1 << 30)
@@ -242,16 +241,16 @@ class PrivateSearch(PrivateEstimator):
 
     def _learn(
         self,
-        rows: Rows,
-        records: UsedRecords,
+        partitions: Partitions,
         domain: Domain,
         settings: SearchSettings,
         plan: SearchPlan,
         ledger: Ledger,
         source: RandomSource,
     ) -> Candidate:
+        all_records = partitions.whole()
         with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            training, choosing = divide(rows, records, settings.holdout, source, threads)
+            training, choosing = divide(all_records, settings.holdout, source, threads)
             chooser = Chooser(plan, training, choosing, domain, ledger, source, threads)
             if settings.rule == "all":
                 chosen = chooser.choose_among_all()
@@ -260,7 +259,7 @@ class PrivateSearch(PrivateEstimator):
         if chosen.refitted is None:
             ledger.merged.append(chosen.model.privacy_)
         else:
-            learn(chosen.model, chosen.refitted, Part(rows, records), domain, ledger, source)
+            learn(chosen.model, chosen.refitted, all_records, domain, ledger, source)
         return chosen
 
     def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Any) -> None:

@@ -225,16 +225,17 @@ def test_the_scores_of_the_model_are_those_that_the_rounds_moved_to(task, monkey
     """What training believes of a record is what the model says of it."""
     kept = []
 
-    class Kept(diprime.engines.local_scores.LocalScoreEngine):
+    class Kept(diprime.engines.partitioned_scores.PartitionedScoreEngine):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             kept.append(self)
 
-    monkeypatch.setattr("diprime.estimators.boosting.LocalScoreEngine", Kept)
+    monkeypatch.setattr("diprime.estimators.boosting.PartitionedScoreEngine", Kept)
     X, y = make(task, 400)
     model = boost(task, X, y, epsilon=50)
     engine = kept[0]
-    final = engine._scores + engine._steps[engine._cells]
+    (state,) = engine._executor._states
+    final = state.scores + engine._steps[state.cells]
     if task == "regression":
         low, high = DOMAINS[task].output_range
         expected = np.clip(low + (high - low) * final[:, 0] / (1 << 24), low, high)

@@ -13,8 +13,7 @@ from sklearn.base import RegressorMixin
 
 from diprime.domain import Domain
 from diprime.domain.codes import CELLS
-from diprime.domain.encoding import Rows
-from diprime.engines.persons import UsedRecords
+from diprime.engines.partition import Partitions
 from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator, sorted_classes
 from diprime.estimators.parameters import (
     ACCOUNTING,
@@ -114,8 +113,7 @@ class _Baseline(PrivateEstimator):
 
     def _learn(
         self,
-        rows: Rows,
-        records: UsedRecords,
+        partitions: Partitions,
         domain: Domain,
         settings: Settings,
         plan: Recipe,
@@ -131,8 +129,10 @@ class _Baseline(PrivateEstimator):
                 "lower max_depth or n_bins, or declare fewer levels."
             )
         receipts = plan.pay(ledger)
-        known = records.target >= 0
-        grown = Records(branches.read(rows)[:, known], records.target[known], domain.layout)
+        part = partitions.whole()
+        target = part.records.target
+        known = target >= 0
+        grown = Records(branches.read(part.rows)[:, known], target[known], domain.layout)
         trees = self._grow(grown, branches, plan, receipts, source)
         return MultiwayForest.of_trees(branches, trees, [self._values(tree, domain) for tree in trees])
 

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from diprime._util.threads import Threads
 from diprime.domain.target_layout import TargetLayout, Windows
-from diprime.engines import local
-from diprime.engines.local import LocalEngine
+from diprime.engines import partitioned
 from diprime.privacy.randomness import RandomSource
-from tests.encoded_rows import EncodedRows, FixedAssignment
+from tests.encoded_rows import EncodedRows, FixedAssignment, bins_of, tree_engine
 from tests.engines.direct_counts import (
     LAYOUTS,
     N_FEATURES,
@@ -48,7 +47,7 @@ def check_histograms(engine, expected):
     assert [b for b, _ in bounds] == [0, *(e for _, e in bounds[:-1])]
     assert bounds[-1][1] == expected.n_nodes
     for begin, end in bounds:
-        bins = engine.histograms(begin, end)
+        bins = bins_of(engine, begin, end)
         assert len(bins) == end - begin
         assert (bins >> shift == counts[begin:end].astype(np.uint64)).all()
         assert (bins & ((np.uint64(1) << shift) - np.uint64(1)) == values[begin:end].astype(np.uint64)).all()
@@ -112,7 +111,7 @@ def test_every_node_sees_numbers_through_the_last_window_of_its_own_or_its_ances
 ):
     """Leaves do not; and what was counted through one window is not subtracted from what was through another."""
     if nodes_per_chunk:  # in chunks from the second level on, or from the fourth on; otherwise never
-        monkeypatch.setattr(local, "CHUNK_BYTES", nodes_per_chunk * 8 * N_FEATURES * 256)
+        monkeypatch.setattr(partitioned, "CHUNK_BYTES", nodes_per_chunk * 8 * N_FEATURES * 256)
     made = MadeRows.draw(NUMBER, 20_000, 11, n_trees=3)
     windows = windows_of((300, 3000)), windows_of((1000, 1700))
     chunks = check_levels(made, n_threads, 5, 3, windows=windows, own_from=own_from)
@@ -134,13 +133,13 @@ def test_classes_are_the_same_through_the_windows_of_nodes():
 @pytest.mark.parametrize("nodes_per_chunk", [2, 4, 6])
 def test_small_chunks_change_nothing(monkeypatch, n_threads, nodes_per_chunk):
     layout = LAYOUTS["classes"]
-    monkeypatch.setattr(local, "CHUNK_BYTES", nodes_per_chunk * 8 * N_FEATURES * 256 * layout.n_columns + 100)
+    monkeypatch.setattr(partitioned, "CHUNK_BYTES", nodes_per_chunk * 8 * N_FEATURES * 256 * layout.n_columns + 100)
     chunks = check_levels(MadeRows.draw(layout, 14_000, 2, n_trees=3), n_threads, 4, 9)
     assert chunks == [-(-3 * 2**level // nodes_per_chunk) for level in range(4)]
 
 
 def test_a_histogram_wider_than_a_chunk_still_comes_two_nodes_at_a_time(monkeypatch):
-    monkeypatch.setattr(local, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(partitioned, "CHUNK_BYTES", 1)
     assert check_levels(MadeRows.draw(LAYOUTS["binary"], 300, 2), 1, 4, 9) == [1, 1, 2, 4]
 
 
@@ -209,7 +208,7 @@ def test_targets_are_counted_by_node_and_value_whatever_the_windows(name, n_thre
 )
 def test_the_targets_of_all_records_are_counted_where_they_are_valid_before_there_are_trees(target, expected):
     rows = EncodedRows(np.zeros((len(target), 1), dtype=np.uint8))
-    engine = LocalEngine(rows, np.array(target, dtype=np.int32), TargetLayout.of_number(4), Threads(1))
+    engine = tree_engine(rows, np.array(target, dtype=np.int32), TargetLayout.of_number(4), Threads(1))
     found = engine.target_counts()
     assert found.dtype == np.int64
     assert found.tolist() == expected
@@ -238,14 +237,14 @@ def test_trees_are_those_of_the_assignment_which_is_asked_once_for_all_rows_with
     asked, coins = [], RandomSource(0)
 
     class Assignment(FixedAssignment):
-        def draw(self, n_rows, source, threads):
-            asked.append((n_rows, source))
-            return super().draw(n_rows, source, threads)
+        def draws(self, sizes, source):
+            asked.append((sizes, source))
+            return super().draws(sizes, source)
 
-    engine = LocalEngine(EncodedRows(made.codes), made.target, made.layout, Threads(1))
+    engine = tree_engine(EncodedRows(made.codes), made.target, made.layout, Threads(1))
     engine.assign_trees(Assignment(made.trees, 4), coins)
     engine.start()
-    assert asked == [(300, coins)], "rows without a target are assigned as well: leaving them out moves no other"
+    assert asked == [([300], coins)], "rows without a target are assigned as well: leaving them out moves no other"
     assert (engine.node_target_counts() == DirectCounts(made).node_target_counts()).all()
 
 
@@ -254,7 +253,7 @@ def test_rows_that_an_assignment_leaves_out_are_nowhere():
     left_out = np.random.default_rng(0).random(500) < 0.4
     made.trees[left_out] = 4
     whole, clean = (m.engine(Threads(1)) for m in (made, made.only(~left_out)))
-    assert (whole.histograms(0, 4) == clean.histograms(0, 4)).all()
+    assert (bins_of(whole, 0, 4) == bins_of(clean, 0, 4)).all()
     assert (whole.node_sums(made.layout.whole_range) == clean.node_sums(made.layout.whole_range)).all()
     assert (whole.node_target_counts() == clean.node_target_counts()).all()
 
@@ -267,7 +266,7 @@ def test_assigning_trees_again_is_as_if_it_were_the_first_time(n_threads):
         engine = first.engine(threads)
         engine.set_windows(windows_of((5, 6)))
         for level in range(3):
-            engine.histograms(0, 3 * 2**level)
+            bins_of(engine, 0, 3 * 2**level)
             engine.route(*random_splits(3 * 2**level, level))
         engine.assign_trees(FixedAssignment(second.trees, 2), RandomSource(0))
         engine.start()
@@ -281,15 +280,15 @@ def test_assigning_trees_again_is_as_if_it_were_the_first_time(n_threads):
 def test_starting_again_puts_every_row_back_at_its_root():
     engine = MadeRows.draw(NUMBER, 2000, 6, n_trees=3).engine(Threads(1))
     whole = NUMBER.whole_range
-    first, totals = engine.histograms(0, 3).copy(), engine.node_sums(whole)
+    first, totals = bins_of(engine, 0, 3), engine.node_sums(whole)
     for seed in range(2):
         for level in range(3):
             for chunk in engine.chunks():
-                engine.histograms(*chunk)
+                bins_of(engine, *chunk)
             engine.route(*random_splits(3 * 2**level, seed))
             assert (engine.node_sums(whole).reshape(3, -1, 2).sum(axis=1) == totals).all(), "routing loses no one"
         engine.start()
-        assert (engine.histograms(0, 3) == first).all()
+        assert (bins_of(engine, 0, 3) == first).all()
         assert (engine.node_sums(whole) == totals).all()
 
 
@@ -305,7 +304,7 @@ def test_starting_again_forgets_windows(level_of_windows, kind):
             if through_windows and level == level_of_windows:
                 several = kind == "one for each node"
                 engine.set_windows(random_windows(3 * 2**level, 7) if several else windows_of((500, 2000)))
-            seen += [engine.histograms(0, 3 * 2**level).copy(), engine.node_sums(for_leaves)]
+            seen += [bins_of(engine, 0, 3 * 2**level), engine.node_sums(for_leaves)]
             if level < 2:
                 engine.route(*random_splits(3 * 2**level, level))
         return seen
@@ -323,14 +322,14 @@ def test_starting_again_forgets_windows(level_of_windows, kind):
 def test_rows_without_a_target_are_nowhere():
     made = MadeRows.draw(LAYOUTS["classes"], 500, 7, n_trees=4, left_out=0.5)
     whole, clean = (m.engine(Threads(1)) for m in (made, made.only(made.target >= 0)))
-    assert (whole.histograms(0, 4) == clean.histograms(0, 4)).all()
+    assert (bins_of(whole, 0, 4) == bins_of(clean, 0, 4)).all()
     assert (whole.node_sums(made.layout.whole_range) == clean.node_sums(made.layout.whole_range)).all()
 
 
 def test_the_order_of_rows_does_not_matter():
     made = MadeRows.draw(NUMBER, 500, 7, n_trees=4)
     shuffled = made.only(np.random.default_rng(0).permutation(500))
-    assert (made.engine(Threads(1)).histograms(0, 4) == shuffled.engine(Threads(1)).histograms(0, 4)).all()
+    assert (bins_of(made.engine(Threads(1)), 0, 4) == bins_of(shuffled.engine(Threads(1)), 0, 4)).all()
 
 
 def test_as_many_trees_as_are_allowed():
@@ -355,7 +354,7 @@ def engines_of_neighbours(n, seed, value):
 
 
 def assert_one_bin_of_each_feature_differs(with_it, without, node, codes, amount, n_nodes):
-    bins = with_it.histograms(0, n_nodes) - without.histograms(0, n_nodes)
+    bins = bins_of(with_it, 0, n_nodes) - bins_of(without, 0, n_nodes)
     place = node, np.arange(N_FEATURES) * 256 + codes
     assert (bins[place] == np.uint64(amount)).all()
     bins[place] = 0
@@ -409,4 +408,4 @@ def test_too_many_rows_are_refused_before_anything_is_summed(monkeypatch):
     rows = EncodedRows(np.zeros((10, 1), dtype=np.uint8))
     rows.read = None
     with pytest.raises(ValueError, match="more rows than the 9"):
-        LocalEngine(rows, np.zeros(10, dtype=np.int32), LAYOUTS["binary"], Threads(1))
+        tree_engine(rows, np.zeros(10, dtype=np.int32), LAYOUTS["binary"], Threads(1))

@@ -6,12 +6,12 @@ import pytest
 from diprime._util.threads import Threads
 from diprime.domain.codes import TARGET_UNITS
 from diprime.domain.target_layout import TargetLayout
-from diprime.engines import local_scores
+from diprime.engines import score_partition
 from diprime.engines.gradients import RANGE_BITS, ResidualGradients, gradients_of
-from diprime.engines.local_scores import LocalScoreEngine
+from diprime.engines.partitioned_scores import PartitionedScoreEngine
 from diprime.engines.scores import MAX_CELLS, CellGrid, ScoreEngine
 from diprime.training.boosting.clipping import EDGES
-from tests.encoded_rows import EncodedRows
+from tests.encoded_rows import EncodedRows, score_engine
 from tests.engines.numpy_scores import NumpyScoreEngine
 from tests.small_data import TASKS, assert_same_forest, boost, make
 
@@ -46,7 +46,7 @@ def answers(kind, layout, codes, target, n_threads=1, n_rounds=6, seed=1):
     rng = np.random.default_rng(seed)
     gradients = gradients_of(layout)
     with Threads(n_threads) as threads:
-        engine = kind(EncodedRows(codes), target, layout, threads)
+        engine = score_engine(EncodedRows(codes), target, layout, threads, kind=kind)
         said = [engine.target_counts(), engine.code_sums()]
         engine.start(rng.integers(-(2**20), 2**20, gradients.n_scores).astype(np.int32))
         for number in range(n_rounds):
@@ -74,28 +74,30 @@ def assert_same(found, expected):
 def test_all_sums_are_those_of_plain_numpy(name, n):
     layout = LAYOUTS[name]
     codes, target = draw_rows(layout, n)
-    assert_same(answers(LocalScoreEngine, layout, codes, target), answers(NumpyScoreEngine, layout, codes, target))
+    assert_same(
+        answers(PartitionedScoreEngine, layout, codes, target), answers(NumpyScoreEngine, layout, codes, target)
+    )
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_sums_do_not_depend_on_threads_nor_on_blocks(name, monkeypatch):
-    monkeypatch.setattr(local_scores, "_MIN_SHARD_ROWS", 10)
-    monkeypatch.setattr(local_scores, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(score_partition, "_MIN_SHARD_ROWS", 10)
+    monkeypatch.setattr(score_partition, "BLOCK_ROWS", 7)
     layout = LAYOUTS[name]
     codes, target = draw_rows(layout, 500)
     expected = answers(NumpyScoreEngine, layout, codes, target)
     for n_threads in (1, 2, 5):
-        assert_same(answers(LocalScoreEngine, layout, codes, target, n_threads), expected)
+        assert_same(answers(PartitionedScoreEngine, layout, codes, target, n_threads), expected)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_sums_do_not_depend_on_threads_for_many_rows(name):
     """So many rows that they are shared among threads, in several blocks."""
     layout = LAYOUTS[name]
-    codes, target = draw_rows(layout, 2 * local_scores._MIN_SHARD_ROWS + 3)
+    codes, target = draw_rows(layout, 2 * score_partition._MIN_SHARD_ROWS + 3)
     expected = answers(NumpyScoreEngine, layout, codes, target, n_rounds=2)
     for n_threads in (1, 2):
-        assert_same(answers(LocalScoreEngine, layout, codes, target, n_threads, n_rounds=2), expected)
+        assert_same(answers(PartitionedScoreEngine, layout, codes, target, n_threads, n_rounds=2), expected)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -106,8 +108,8 @@ def test_rows_without_a_target_are_left_out(name):
     assert 0 < known.sum() < 200 or name == "number"
     target[:5] = -1
     known = target >= 0
-    expected = answers(LocalScoreEngine, layout, codes[known], target[known])
-    assert_same(answers(LocalScoreEngine, layout, codes, target), expected)
+    expected = answers(PartitionedScoreEngine, layout, codes[known], target[known])
+    assert_same(answers(PartitionedScoreEngine, layout, codes, target), expected)
     assert expected[0].sum() == known.sum()
 
 
@@ -128,8 +130,8 @@ def test_the_order_of_rows_does_not_matter():
     layout = LAYOUTS["five"]
     codes, target = draw_rows(layout, 200)
     order = np.random.default_rng(5).permutation(200)
-    expected = answers(LocalScoreEngine, layout, codes, target)
-    assert_same(answers(LocalScoreEngine, layout, codes[order], target[order]), expected)
+    expected = answers(PartitionedScoreEngine, layout, codes, target)
+    assert_same(answers(PartitionedScoreEngine, layout, codes[order], target[order]), expected)
 
 
 def test_residuals_on_an_edge_are_in_the_bin_above():
@@ -137,7 +139,7 @@ def test_residuals_on_an_edge_are_in_the_bin_above():
     codes, target = np.zeros((1, 1), dtype=np.uint8), np.array([TARGET_UNITS], dtype=np.int32)
     edges = np.array([10, 20, 30])
     for residual, place in [(0, 0), (9, 0), (-9, 0), (10, 1), (-10, 1), (19, 1), (20, 2), (29, 2), (30, 3), (999, 3)]:
-        engine = LocalScoreEngine(EncodedRows(codes), target, layout, Threads(1))
+        engine = score_engine(EncodedRows(codes), target, layout, Threads(1))
         engine.start(np.array([(1 << RANGE_BITS) - residual], dtype=np.int32))
         assert engine.residual_counts(1 << (RANGE_BITS - 12), edges).tolist() == [int(i == place) for i in range(4)]
 
@@ -155,7 +157,7 @@ def test_more_cells_than_a_byte_holds_are_refused():
         CellGrid(features, cells, 255)
 
 
-@pytest.mark.parametrize("engine", [LocalScoreEngine, NumpyScoreEngine])
+@pytest.mark.parametrize("engine", [PartitionedScoreEngine, NumpyScoreEngine])
 def test_engines_have_what_the_protocol_asks_for_and_nothing_else(engine):
     asked = {name for name in vars(ScoreEngine) if not name.startswith("_")}
     assert {name for name in vars(engine) if not name.startswith("_")} == asked
@@ -163,7 +165,7 @@ def test_engines_have_what_the_protocol_asks_for_and_nothing_else(engine):
 
 # -- whole fits -------------------------------------------------------------------------------------------------------
 
-ENGINE = "diprime.estimators.boosting.LocalScoreEngine"
+ENGINE = "diprime.estimators.boosting.PartitionedScoreEngine"
 
 
 @pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")

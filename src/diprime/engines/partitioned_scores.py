@@ -1,0 +1,65 @@
+"""The engine of boosting: partitions keep the scores of their records, and what they answer is added up here."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime.domain.target_layout import TargetLayout
+from diprime.engines.executor import Answer, Executor, Step
+from diprime.engines.gradients import Gradients, Sums, gradients_of
+from diprime.engines.partition import total_weight
+from diprime.engines.score_partition import BeginScores, CodeSums, ResidualCounts, Round, StartScores, TargetCounts
+from diprime.engines.scores import CellGrid
+from diprime.engines.weights import check_size
+
+_MAX_ROWS = (1 << 31) - 1  # a sum of so many gradients of 2^11 is below 2^42
+
+
+class PartitionedScoreEngine:
+    """The engine whose rows are in the partitions of an executor; a fit in memory has one.
+
+    Parameters
+    ----------
+    executor : Executor
+        The owner of the partitions.
+    layout : TargetLayout
+        How the target becomes sums.
+    """
+
+    def __init__(self, executor: Executor, layout: TargetLayout) -> None:
+        check_size(int(executor.ask(total_weight)), sum(executor.sizes), _MAX_ROWS)
+        self._executor = executor
+        self._layout = layout
+        self._advance(BeginScores(gradients_of(layout).n_scores))
+
+    def _advance(self, step: Step) -> Answer:
+        """Let every partition take the same step."""
+        return self._executor.advance([step] * len(self._executor.sizes))
+
+    def target_counts(self) -> npt.NDArray[np.int64]:
+        """Return how many of all records have each value of the target."""
+        return self._executor.ask(TargetCounts(self._layout.n_targets))
+
+    def code_sums(self) -> npt.NDArray[np.int64]:
+        """Return the sum of the records' vectors for each code of each feature."""
+        return self._executor.ask(CodeSums(self._layout))
+
+    def start(self, offset: npt.NDArray[np.int32]) -> None:
+        """Give every record the scores ``offset``."""
+        self._advance(StartScores(offset))
+        self._steps: npt.NDArray[np.int32] = np.zeros((1, len(offset)), dtype=np.int32)
+
+    def gradient_sums(self, grid: CellGrid, gradients: Gradients) -> Sums:
+        """Sort the records into new cells and return the sums of their gradients."""
+        sums = self._advance(Round(self._steps, grid, gradients))
+        self._steps = np.zeros((grid.n_cells, gradients.n_scores), dtype=np.int32)
+        return sums
+
+    def move_scores(self, steps: npt.NDArray[np.int32]) -> None:
+        """Add to the scores of every record the step of its cell; the next round does it in its own pass."""
+        self._steps = steps
+
+    def residual_counts(self, scale: int, edges: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return how many records have a residual between each two edges."""
+        return self._executor.ask(ResidualCounts(self._steps, scale, edges))
