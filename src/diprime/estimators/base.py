@@ -30,6 +30,7 @@ from diprime.engines.batches import GROUPS_WITH_SCRATCH, encode_batches, write_b
 from diprime.engines.memory import Scratch
 from diprime.engines.partition import LocalPartitions, Partition, Partitions
 from diprime.engines.persons import UsedRecords
+from diprime.estimators.frames import GROUPS_ON_CLUSTER, DistributedTable, distributed_table, on_frames
 from diprime.estimators.parameters import DOMAIN, N_JOBS, NOT_OF_THE_MODEL, RANDOM_STATE
 from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
@@ -96,6 +97,7 @@ class PrivateClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         super()._set_fitted(domain, ledger, forest)
         self.classes_ = sorted_classes(domain)[1]
 
+    @on_frames
     def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Predict the logarithm of the probability of each class; see :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
@@ -271,6 +273,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             message = "A column-vector y was passed when a 1d array was expected; give for example y.ravel()."
             warnings.warn(message, DataConversionWarning, stacklevel=3)
         self._check_groups(given=groups is not None)
+        on_cluster = distributed_table(X, y)
+        if on_cluster is not None:
+            if groups is not None:
+                raise ValueError(GROUPS_ON_CLUSTER)
+            self._fit_distributed(on_cluster, stacklevel=5)
+            return
         budgets = spending.in_force(self._carried())  # once: a block that is left meanwhile has to pay all the same
         self._refuse_waived(budgets)
         domain = self._resolve_domain(X, y)
@@ -358,6 +366,29 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             partitions = encode_batches(with_named_columns(), domain, n_threads, of_persons=self._max_records() > 1)
         self._fit_encoded(partitions, domain, settings, plan, source, budgets, stacklevel=3)
         return self
+
+    def _fit_distributed(self, table: DistributedTable, *, stacklevel: int) -> None:
+        """Fit to records on a cluster, each of which is a person of its own."""
+        name = type(self).__name__
+        if not self._takes_partitions:
+            raise ValueError(f"{name} needs all of its rows in this process; give tables in memory, not on a cluster.")
+        if isinstance(self.domain, str):
+            raise ValueError(f"{name} needs a Domain for tables on a cluster: inferring it takes all of the data.")
+        budgets = spending.in_force(self._carried())
+        self._refuse_waived(budgets)
+        domain = self._resolve_domain(None, None)
+        if domain.is_open:
+            raise ValueError(
+                "The domain is open, and learning it on a cluster is not supported; learn it first in one process, "
+                "with Domain.learn, or declare all of its ranges and levels."
+            )
+        settings = self._check_settings(domain.n_features)
+        source = RANDOM_STATE.check(self.random_state)
+        _, settings = self._divide(domain, settings, "record", budgets)
+        plan = self._plan(settings, domain)
+        partitions = table.partitions(domain, shown=bool(settings.verbose))
+        self._fit_encoded(partitions, domain, settings, plan, source, budgets, stacklevel=stacklevel)
+        self._name_columns(table.no_rows, domain, reset=True)
 
     def _open_scratch(self, folder: Path) -> Scratch:
         """Return scratch files in a folder, for a fit that can have its rows there."""
