@@ -1,13 +1,17 @@
 """Partitions on the workers of a Dask cluster. This module needs the extra ``diprime[dask]``.
 
-The state of a partition is the result of a task, which stays on a worker. A step is a task that makes the next state of
-it, and the old one is released. The scheduler remembers the tasks that a state was made by until the fit ends: where a
-worker is lost, others make its states anew, from the data on, and they are the same, bit for bit.
+Rows are encoded by tasks, and stay on the workers that encoded them. One further task for each thread of a worker puts
+them into a :class:`~diprime.engines.remote.Bundle`, which keeps the states of its partitions as well. To take a step, a
+bundle gets a task with that step alone. When a worker is lost, others encode its rows anew, because the scheduler knows
+how, and their bundle answers that it is behind; the coordinator then sends all steps that it lacks. The states are the
+same, bit for bit, so a lost worker costs time and nothing else.
 
-Answers are added up on the workers, first those of the same worker and then in a tree, and only the sum is fetched.
-Names of tasks say what they do, in which step of the fit and for which partition, and nothing else. The steps
-themselves are arguments of tasks, so the scheduler has them in its memory during the fit: what was released so far and,
-for :class:`~diprime.engines.tree_partition.AssignTrees`, the random bits that say which tree a row is in.
+Answers to questions, such as histograms, are added up on the workers, first those of the same worker and then in a
+tree, and only the sum is fetched. Answers of steps are small: the coordinator adds up the last few of them.
+
+Names of tasks say what they do, and nothing else. Steps are arguments of tasks, so the scheduler has them in its memory
+for as long as the task is there: what was released so far and, for
+:class:`~diprime.engines.tree_partition.AssignTrees`, the random bits that say which tree a row is in.
 """
 
 from __future__ import annotations
@@ -16,10 +20,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from itertools import count, islice
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 from distributed import Client, Future, KilledWorker, as_completed
 
 from diprime._util.progress import Progress
@@ -27,7 +33,7 @@ from diprime._util.threads import Threads
 from diprime.engines import remote
 from diprime.engines.executor import Answer, Question, Step
 from diprime.engines.partition import Partition
-from diprime.engines.remote import Outcome, Sealed, opened
+from diprime.engines.remote import Behind, Outcome, Sealed, Task, opened
 from diprime.privacy.randomness import RandomSource
 
 FAN_IN = 8
@@ -50,50 +56,72 @@ def current_client() -> Client:
 class DaskExecutor:
     """The executor whose partitions are on the workers of a Dask cluster.
 
-    The partitions of a worker are put into a bundle for each of its threads, and a task is about a bundle: a round of
-    boosting should not take as many tasks as there are partitions.
-
     Parameters
     ----------
     client : Client
         The client of the cluster.
-    partitions : sequence of Future
-        The encoded partitions, sealed.
-    sizes : sequence of int
-        The number of rows of each.
+    placed : Placed
+        The partitions.
     """
 
-    def __init__(self, client: Client, partitions: Sequence[Future], sizes: Sequence[int]) -> None:
-        self.sizes = list(sizes)
+    def __init__(self, client: Client, placed: Placed) -> None:
+        self.sizes = placed.sizes
         self._tasks = _Tasks(client)
-        placed = self._tasks.placed(partitions, sizes)
-        self._bundles = [bundle for bundles in placed for bundle in bundles]
-        self._states = [
-            self._tasks.submit("bundle", remote.bundle_partitions, [partitions[i] for i in bundle])
-            for bundle in self._bundles
-        ]
-        self._n_of_workers = [len(bundles) for bundles in placed]
+        self._placed = placed
+        self._run = uuid4().hex
+        self._steps: list[Sequence[Step]] = []  # all steps so far, should a worker be lost
 
     def advance(self, steps: Sequence[Step]) -> Answer:
         """Change the state of every partition by a step of its own; return the sum of the answers."""
-        sealed = [Sealed([steps[i] for i in bundle]) for bundle in self._bundles]
-        states = self._tasks.map(_words(steps[0]), remote.take_steps, self._states, sealed)
-        # Answers by themselves: whoever adds them up on another worker does not fetch the states.
-        total = self._added(self._tasks.map("answer", remote.take_answer, states))
-        self._states = states
-        return total
+        self._steps.append(steps)
+        return self._answer(_words(steps[0]), None, len(self._steps) - 1)
 
     def ask(self, question: Question, out: Answer | None = None) -> Answer:
         """Return the sum of the answers of all partitions; it does not use ``out``."""
-        sealed = [Sealed(question)] * len(self._bundles)
-        return self._added(self._tasks.map(_words(question), remote.answer_question, self._states, sealed))
+        return self._answer(_words(question), question, len(self._steps))
 
-    def _added(self, answers: Sequence[Future]) -> Answer:
-        """Add answers up on the workers, those of the same worker first, and fetch the sum."""
-        left = iter(answers)
-        sums = [self._tasks.tree(list(islice(left, n))) for n in self._n_of_workers]
-        total: Answer = self._tasks.result(self._tasks.tree(sums))
+    def _answer(self, words: str, question: Question | None, n_before: int) -> Answer:
+        """Return the sum of answers; where states were lost, let them be made anew."""
+        total = self._sum(words, question, n_before)
+        while isinstance(total, Behind):
+            total = self._sum(words, question, total.n_steps)
         return total
+
+    def _sum(self, words: str, question: Question | None, n_before: int) -> Answer | Behind:
+        """Let all bundles answer that have taken so many steps; add up on the workers."""
+        steps = self._steps[n_before:]
+        tasks = [
+            Sealed(Task(self._run, n_before, [[step[i] for i in bundle] for step in steps], question))
+            for bundle in self._placed.numbers
+        ]
+        answers = iter(self._tasks.map(words, remote.work_on_rows, self._placed.bundles, tasks))
+        sums = [self._tasks.tree(list(islice(answers, n)), 1)[0] for n in self._placed.n_of_workers]
+        parts = self._tasks.results(self._tasks.tree(sums, FAN_IN if question is None else 1))
+        behind = [part for part in parts if isinstance(part, Behind)]
+        return min(behind) if behind else reduce(np.add, parts)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Encoded partitions in bundles, which are on workers.
+
+    Attributes
+    ----------
+    bundles : sequence of Future
+        The bundles, sealed, those of the same worker one after the other.
+    numbers : sequence of sequences of int
+        The partitions of each bundle.
+    n_of_workers : sequence of int
+        The number of bundles of each worker. Where they are later, when a worker has been lost, makes no difference to
+        sums, but to how far answers go.
+    sizes : sequence of int
+        The number of rows of each partition; they are private, and stay with the coordinator.
+    """
+
+    bundles: Sequence[Future]
+    numbers: Sequence[Sequence[int]]
+    n_of_workers: Sequence[int]
+    sizes: Sequence[int]
 
 
 class _Tasks:
@@ -121,30 +149,26 @@ class _Tasks:
         with _told():
             return self._client.submit(work, *arguments, key=self._name(words), pure=False, priority=_SOON)
 
-    def tree(self, parts: Sequence[Future]) -> Future:
-        """Let workers add up parts, some at a time."""
-        while len(parts) > 1:
+    def tree(self, parts: Sequence[Future], n: int) -> Sequence[Future]:
+        """Let workers add up parts, some at a time, until there are at most n."""
+        while len(parts) > n:
             some = [parts[i : i + FAN_IN] for i in range(0, len(parts), FAN_IN)]
             parts = [self.submit("add", remote.add_answers, few) if len(few) > 1 else few[0] for few in some]
-        return parts[0]
+        return parts
 
-    def placed(self, partitions: Sequence[Future], sizes: Sequence[int]) -> list[list[list[int]]]:
-        """Return, for each worker, the numbers of the partitions that each of its threads gets.
-
-        Where they are later, when a worker has been lost, makes no difference to sums, but to how far answers go.
-        """
+    def place(self, partitions: Sequence[Future], sizes: Sequence[int]) -> Placed:
+        """Put the partitions of each worker into a bundle for each of its threads."""
         with _told():
             places, n_threads = self._client.who_has(list(partitions)), self._client.nthreads()
-        on_workers: dict[str, list[int]] = {}
+        of_workers: dict[str, list[int]] = {}
         for i, partition in enumerate(partitions):
-            on_workers.setdefault(min(places.get(partition.key, ()), default=""), []).append(i)
-        return [_divided(numbers, sizes, n_threads.get(worker, 1)) for worker, numbers in on_workers.items()]
-
-    def result(self, future: Future) -> Any:
-        """Wait for a result, and fetch it."""
-        with _told():
-            outcome = future.result()
-        return opened(outcome)
+            of_workers.setdefault(min(places.get(partition.key, ()), default=""), []).append(i)
+        divided = [_divided(numbers, sizes, n_threads.get(worker, 1)) for worker, numbers in of_workers.items()]
+        numbers = [bundle for bundles in divided for bundle in bundles]
+        bundles = [
+            self.submit("bundle", remote.bundle_partitions, [partitions[i] for i in bundle]) for bundle in numbers
+        ]
+        return Placed(bundles, numbers, [len(bundles) for bundles in divided], sizes)
 
     def results(self, futures: Sequence[Future]) -> list[Any]:
         """Wait for several results, and fetch them."""
@@ -208,15 +232,12 @@ class DaskPartitions:
     ----------
     client : Client
         The client of the cluster.
-    parts : sequence of Future
-        The partitions, sealed.
-    sizes : sequence of int
-        The number of rows of each; they are private, and stay with the coordinator.
+    placed : Placed
+        The rows.
     """
 
     client: Client
-    parts: Sequence[Future]
-    sizes: Sequence[int]
+    placed: Placed
 
     @property
     def of_persons(self) -> bool:
@@ -236,7 +257,7 @@ class DaskPartitions:
 
     def executor(self, threads: Threads) -> DaskExecutor:
         """Return what runs the steps of a fit on them; workers take their own threads."""
-        return DaskExecutor(self.client, self.parts, self.sizes)
+        return DaskExecutor(self.client, self.placed)
 
 
 def encode_on_workers(
@@ -262,4 +283,4 @@ def encode_on_workers(
     with _told():
         for _ in as_completed(sizes):
             progress.advance()
-    return DaskPartitions(client, parts, tasks.results(sizes))
+    return DaskPartitions(client, tasks.place(parts, tasks.results(sizes)))

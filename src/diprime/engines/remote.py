@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce, wraps
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -70,28 +71,41 @@ class Failure:
     of_input: bool
 
 
-Outcome = Sealed | Failure
+@dataclass(frozen=True, order=True)
+class Behind:
+    """What a task returns whose partitions have not taken all steps, because the worker that had them was lost.
+
+    Attributes
+    ----------
+    n_steps : int
+        How many steps they have taken.
+    """
+
+    n_steps: int
+
+
+Outcome = Sealed | Failure | Behind
 
 
 def opened(outcome: Outcome) -> Any:
-    """Return the content of an outcome, or raise the error that it stands for."""
+    """Return the content of an outcome, or raise the error that it stands for; return `Behind` as it is."""
     if isinstance(outcome, Failure):
         raise (ValueError if outcome.of_input else RuntimeError)(outcome.sentence)
-    return outcome.content
+    return outcome if isinstance(outcome, Behind) else outcome.content
 
 
 def guarded(work: Callable[..., Any]) -> Callable[..., Outcome]:
-    """Let a function take sealed arguments and return a sealed result, or a failure, also if it was given one."""
+    """Let a function take sealed arguments and return a sealed result; what is none of them is handed on."""
 
     @wraps(work)
     def run(*arguments: Outcome) -> Outcome:
-        contents = []
-        for argument in arguments:
-            if isinstance(argument, Failure):
-                return argument
-            contents.append(argument.content)
+        failures = [argument for argument in arguments if isinstance(argument, Failure)]
+        behind = [argument for argument in arguments if isinstance(argument, Behind)]
+        if failures or behind:
+            return failures[0] if failures else min(behind)
         try:
-            return Sealed(work(*contents))
+            result = work(*map(opened, arguments))
+            return result if isinstance(result, Behind) else Sealed(result)
         except MistakeError as error:
             return Failure(str(error), of_input=True)
         except Exception as error:  # noqa: BLE001 -- the text of any error may tell about rows
@@ -105,20 +119,83 @@ def guarded(work: Callable[..., Any]) -> Callable[..., Outcome]:
     return run
 
 
-@dataclass(frozen=True)
 class Bundle:
-    """Partitions that one task works on, after a step, and the sum of what the step answered.
+    """Partitions that a task works on, and the states that they are in.
+
+    What a task answers is a function of its arguments: of the encoded partitions, the steps so far and a question. The
+    states are kept from one task to the next so that only the last step has to be taken. Where they are not those of
+    the step before, because a worker was lost and this bundle has been made anew, or a task is done again, the task
+    takes the steps that are lacking, if it has them, or else answers :class:`Behind`.
+
+    Parameters
+    ----------
+    partitions : sequence of Partition
+        The partitions, which no step changes.
+    """
+
+    def __init__(self, partitions: Sequence[Partition]) -> None:
+        self._partitions = partitions
+        self._run = ""
+        self._lock = Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Go back to the encoded rows."""
+        self._states: Sequence[State] = self._partitions
+        self._n_steps = 0
+        self._answer: Answer = NOTHING
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=Lock())
+
+    def work(self, task: Task) -> Answer | Behind:
+        """Take the steps of a task that have not been taken, and answer."""
+        with self._lock:
+            if task.run != self._run or self._n_steps > task.n_before + len(task.steps):
+                self._run = task.run
+                self._begin()
+            if self._n_steps < task.n_before:
+                return Behind(self._n_steps)
+            for steps in task.steps[self._n_steps - task.n_before :]:
+                self._take(steps)
+            if task.question is None:
+                return self._answer.copy()
+            return _sum_of(task.question(state, Threads(1)) for state in self._states)
+
+    def _take(self, steps: Sequence[Step]) -> None:
+        """Let each partition take its step, which uses up its state."""
+        states, n_steps = self._states, self._n_steps
+        self._begin()  # if a step fails, there is no state to go on from
+        taken = [step(state, Threads(1)) for state, step in zip(states, steps, strict=True)]
+        self._states = [state for state, _ in taken]
+        self._answer = _sum_of(answer for _, answer in taken)
+        self._n_steps = n_steps + 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a bundle is to do.
 
     Attributes
     ----------
-    states : sequence of State
-        The states of the partitions.
-    answer : Answer
-        The sum of the answers.
+    run : str
+        The run of steps, which a bundle begins with its encoded rows.
+    n_before : int
+        How many steps have been taken before.
+    steps : sequence of sequences of Step
+        What follows: steps for each partition, one after the other.
+    question : Question or None
+        What is asked then; None for what the last step answers.
     """
 
-    states: Sequence[State]
-    answer: Answer = field(default_factory=lambda: NOTHING)
+    run: str
+    n_before: int
+    steps: Sequence[Sequence[Step]]
+    question: Question | None = None
 
 
 @guarded
@@ -148,22 +225,9 @@ def bundle_partitions(*partitions: Partition) -> Bundle:
 
 
 @guarded
-def take_steps(bundle: Bundle, steps: Sequence[Step]) -> Bundle:
-    """Take the step of each partition, on a copy of its state: if the result is lost, it can be taken once more."""
-    taken = [step(state.copy(), Threads(1)) for state, step in zip(bundle.states, steps, strict=True)]
-    return Bundle([state for state, _ in taken], _sum_of(answer for _, answer in taken))
-
-
-@guarded
-def take_answer(bundle: Bundle) -> Answer:
-    """Return what the last steps answered, without the states."""
-    return bundle.answer
-
-
-@guarded
-def answer_question(bundle: Bundle, question: Question) -> Answer:
-    """Return the sum of the answers of all partitions to a question."""
-    return _sum_of(question(state, Threads(1)) for state in bundle.states)
+def work_on_rows(bundle: Bundle, task: Task) -> Answer | Behind:
+    """Let a bundle do a task."""
+    return bundle.work(task)
 
 
 @guarded
@@ -174,4 +238,5 @@ def add_answers(*answers: Answer) -> Answer:
 
 def _sum_of(answers: Iterable[Answer]) -> Answer:
     """Add answers up, each of which stays as it is."""
-    return reduce(np.add, answers)
+    total: Answer = reduce(np.add, answers)
+    return total
