@@ -163,7 +163,7 @@ class Bundle:
             for steps in task.steps[self._n_steps - task.n_before :]:
                 self._take(steps)
             if task.question is None:
-                return self._answer.copy()
+                return np.array(self._answer)
             return _sum_of(task.question(state, Threads(1)) for state in self._states)
 
     def _take(self, steps: Sequence[Step]) -> None:
