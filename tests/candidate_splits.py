@@ -18,7 +18,7 @@ from diprime.training.splitting.candidates import CategoricalCandidates
 from diprime.training.splitting.histograms import EmptyHistograms, NodeHistograms
 from diprime.training.splitting.joint import JointSplitter
 from diprime.training.splitting.median import MedianSplitter
-from tests.encoded_rows import rooted_engine
+from tests.encoded_rows import bins_of, rooted_engine
 from tests.paid import pay, receipt
 
 ONE = Threads(1)
@@ -66,7 +66,7 @@ def engine_of(codes, target, layout, trees=None, n_trees=1):
 
 def histograms_of(engine, n_nodes=1):
     """Return copies of the histograms of all nodes of a level, which outlive the next one."""
-    return NodeHistograms(engine.histograms(0, n_nodes).copy(), engine._layout, 0)
+    return NodeHistograms(bins_of(engine, 0, n_nodes), engine._layout, 0)
 
 
 def root_histograms(codes, target, layout):

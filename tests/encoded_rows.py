@@ -87,3 +87,9 @@ def joined(executor):
         given = part.records.weights
         weights.append(np.ones(len(targets[-1]), dtype=np.uint8) if given is None else given)
     return np.concatenate(codes), np.concatenate(targets), np.concatenate(weights)
+
+
+def bins_of(engine, begin, end):
+    """Return the histograms of a chunk, a row for each node."""
+    found = engine.histograms(begin, end)
+    return found.bins[found.rows]

@@ -25,6 +25,7 @@ FACADES = {
             "plot_tree",
         },
     ),
+    "diprime.reading": (["diprime.cli.reading"], {"read_files"}),
     "diprime.export": (["diprime.output.onnx"], {"onnx_inputs", "to_onnx"}),
     "diprime.signing": (
         ["diprime.estimators.signing", "diprime.model.signatures"],

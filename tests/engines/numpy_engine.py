@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from diprime.engines.protocol import Histograms
 from tests.encoded_rows import drawn_trees, joined
 
 
@@ -49,7 +50,7 @@ class NumpyEngine:
         amounts = self._amounts[self._windows[here], target] * self._weights[here]
         for feature in range(n_features):
             np.add.at(bins, (self._nodes[here] - begin, feature, codes[:, feature], columns[target]), amounts)
-        return bins.reshape(end - begin, -1)
+        return Histograms(bins.reshape(end - begin, -1), np.arange(end - begin))
 
     def route(self, features, masks):
         code = self._codes[np.arange(len(self._nodes)), features[self._nodes]]

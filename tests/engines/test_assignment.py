@@ -1,5 +1,7 @@
 """Which tree a record is in: uniform, independent of the other rows, and the same for any number of threads."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from diprime.engines import assignment
 from diprime.engines.assignment import BagAssignment, IndependentAssignment
 from diprime.kernels import sampling
 from diprime.paper.accounting import EqualParts
-from diprime.privacy.randomness import RandomSource
+from diprime.privacy.randomness import RandomSource, secret_words
 from tests.encoded_rows import drawn_trees
 from tests.goodness import fits
 
@@ -79,3 +81,33 @@ def test_a_bag_holds_as_many_rows_as_a_bootstrap_sample():
     assert not np.array_equal(bag, draw(BagAssignment(), DRAWS, seed=1))
     assert BagAssignment().n_trees == 1
     assert draw(BagAssignment(), 0).tolist() == []
+
+
+@pytest.mark.parametrize("how", [IndependentAssignment(7), IndependentAssignment(1), BagAssignment(), EqualParts(7)])
+def test_trees_do_not_depend_on_how_rows_are_cut_into_partitions(how):
+    rows = assignment._ROWS_PER_STREAM
+    n_rows = 2 * rows + 1000
+    expected = draw(how, n_rows)
+    for cuts in ([1], [rows], [rows - 1, rows + 1], [0, 0, 5, rows + 7, 2 * rows, n_rows, n_rows]):
+        sizes = np.diff([0, *cuts, n_rows]).tolist()
+        parts = [part.draw(Threads(1)) for part in how.draws(sizes, RandomSource(0))]
+        assert [len(part) for part in parts] == sizes
+        np.testing.assert_array_equal(np.concatenate(parts), expected)
+
+
+@pytest.mark.parametrize("how", [IndependentAssignment(7), BagAssignment()])
+def test_draws_can_travel_and_be_drawn_again_and_keep_their_streams_in_memory_that_is_overwritten(how):
+    _, second = how.draws([100, 200], RandomSource(0))
+    travelled = pickle.loads(pickle.dumps(second))
+    for again in (second, second, travelled, travelled):
+        np.testing.assert_array_equal(again.draw(Threads(1)), draw(how, 300)[100:])
+    assert isinstance(travelled.streams.base, type(secret_words(1).base))
+
+
+def test_a_partition_gets_the_streams_of_its_own_rows_only():
+    rows = assignment._ROWS_PER_STREAM
+    draws = IndependentAssignment(3).draws([rows + 1, 10, rows, 0], RandomSource())
+    assert [len(part.streams) for part in draws] == [2, 1, 2, 0]
+    keys = [{bytes(stream[4:12]) for stream in part.streams} for part in draws]
+    assert len(set.union(*keys)) == 3, "without a seed, every stream has a key of its own"
+    assert keys[1] < keys[0]

@@ -9,7 +9,7 @@ from diprime._util.threads import Threads
 from diprime.domain.target_layout import TargetLayout, Windows
 from diprime.engines import partitioned
 from diprime.privacy.randomness import RandomSource
-from tests.encoded_rows import EncodedRows, FixedAssignment, tree_engine
+from tests.encoded_rows import EncodedRows, FixedAssignment, bins_of, tree_engine
 from tests.engines.direct_counts import (
     LAYOUTS,
     N_FEATURES,
@@ -47,7 +47,7 @@ def check_histograms(engine, expected):
     assert [b for b, _ in bounds] == [0, *(e for _, e in bounds[:-1])]
     assert bounds[-1][1] == expected.n_nodes
     for begin, end in bounds:
-        bins = engine.histograms(begin, end)
+        bins = bins_of(engine, begin, end)
         assert len(bins) == end - begin
         assert (bins >> shift == counts[begin:end].astype(np.uint64)).all()
         assert (bins & ((np.uint64(1) << shift) - np.uint64(1)) == values[begin:end].astype(np.uint64)).all()
@@ -253,7 +253,7 @@ def test_rows_that_an_assignment_leaves_out_are_nowhere():
     left_out = np.random.default_rng(0).random(500) < 0.4
     made.trees[left_out] = 4
     whole, clean = (m.engine(Threads(1)) for m in (made, made.only(~left_out)))
-    assert (whole.histograms(0, 4) == clean.histograms(0, 4)).all()
+    assert (bins_of(whole, 0, 4) == bins_of(clean, 0, 4)).all()
     assert (whole.node_sums(made.layout.whole_range) == clean.node_sums(made.layout.whole_range)).all()
     assert (whole.node_target_counts() == clean.node_target_counts()).all()
 
@@ -266,7 +266,7 @@ def test_assigning_trees_again_is_as_if_it_were_the_first_time(n_threads):
         engine = first.engine(threads)
         engine.set_windows(windows_of((5, 6)))
         for level in range(3):
-            engine.histograms(0, 3 * 2**level)
+            bins_of(engine, 0, 3 * 2**level)
             engine.route(*random_splits(3 * 2**level, level))
         engine.assign_trees(FixedAssignment(second.trees, 2), RandomSource(0))
         engine.start()
@@ -280,15 +280,15 @@ def test_assigning_trees_again_is_as_if_it_were_the_first_time(n_threads):
 def test_starting_again_puts_every_row_back_at_its_root():
     engine = MadeRows.draw(NUMBER, 2000, 6, n_trees=3).engine(Threads(1))
     whole = NUMBER.whole_range
-    first, totals = engine.histograms(0, 3).copy(), engine.node_sums(whole)
+    first, totals = bins_of(engine, 0, 3), engine.node_sums(whole)
     for seed in range(2):
         for level in range(3):
             for chunk in engine.chunks():
-                engine.histograms(*chunk)
+                bins_of(engine, *chunk)
             engine.route(*random_splits(3 * 2**level, seed))
             assert (engine.node_sums(whole).reshape(3, -1, 2).sum(axis=1) == totals).all(), "routing loses no one"
         engine.start()
-        assert (engine.histograms(0, 3) == first).all()
+        assert (bins_of(engine, 0, 3) == first).all()
         assert (engine.node_sums(whole) == totals).all()
 
 
@@ -304,7 +304,7 @@ def test_starting_again_forgets_windows(level_of_windows, kind):
             if through_windows and level == level_of_windows:
                 several = kind == "one for each node"
                 engine.set_windows(random_windows(3 * 2**level, 7) if several else windows_of((500, 2000)))
-            seen += [engine.histograms(0, 3 * 2**level).copy(), engine.node_sums(for_leaves)]
+            seen += [bins_of(engine, 0, 3 * 2**level), engine.node_sums(for_leaves)]
             if level < 2:
                 engine.route(*random_splits(3 * 2**level, level))
         return seen
@@ -322,14 +322,14 @@ def test_starting_again_forgets_windows(level_of_windows, kind):
 def test_rows_without_a_target_are_nowhere():
     made = MadeRows.draw(LAYOUTS["classes"], 500, 7, n_trees=4, left_out=0.5)
     whole, clean = (m.engine(Threads(1)) for m in (made, made.only(made.target >= 0)))
-    assert (whole.histograms(0, 4) == clean.histograms(0, 4)).all()
+    assert (bins_of(whole, 0, 4) == bins_of(clean, 0, 4)).all()
     assert (whole.node_sums(made.layout.whole_range) == clean.node_sums(made.layout.whole_range)).all()
 
 
 def test_the_order_of_rows_does_not_matter():
     made = MadeRows.draw(NUMBER, 500, 7, n_trees=4)
     shuffled = made.only(np.random.default_rng(0).permutation(500))
-    assert (made.engine(Threads(1)).histograms(0, 4) == shuffled.engine(Threads(1)).histograms(0, 4)).all()
+    assert (bins_of(made.engine(Threads(1)), 0, 4) == bins_of(shuffled.engine(Threads(1)), 0, 4)).all()
 
 
 def test_as_many_trees_as_are_allowed():
@@ -354,7 +354,7 @@ def engines_of_neighbours(n, seed, value):
 
 
 def assert_one_bin_of_each_feature_differs(with_it, without, node, codes, amount, n_nodes):
-    bins = with_it.histograms(0, n_nodes) - without.histograms(0, n_nodes)
+    bins = bins_of(with_it, 0, n_nodes) - bins_of(without, 0, n_nodes)
     place = node, np.arange(N_FEATURES) * 256 + codes
     assert (bins[place] == np.uint64(amount)).all()
     bins[place] = 0

@@ -26,7 +26,7 @@ from diprime.training.splitting.candidates import Candidates, CategoricalCandida
 from diprime.training.splitting.cost import Cost
 from diprime.training.splitting.histograms import NodeHistograms
 from tests.candidate_splits import costs_of_all
-from tests.encoded_rows import EncodedRows, FixedAssignment, draws_by, tree_engine
+from tests.encoded_rows import EncodedRows, FixedAssignment, bins_of, draws_by, tree_engine
 from tests.engines.numpy_engine import NumpyEngine
 from tests.guarantees import test_boosted_transcripts as boosted
 from tests.guarantees.test_transcripts import (
@@ -206,7 +206,7 @@ def statistics_of(weighted, cost):
     categories = CategoricalCandidates.draw(SMALL, RandomSource(0))
     chosen = np.where(regions.splittable(), np.arange(SMALL.n_features), -1)
     candidates = Candidates(SMALL, categories, regions, chosen)
-    histograms = NodeHistograms(engine.histograms(0, 2), SMALL.layout, 0)
+    histograms = NodeHistograms(bins_of(engine, 0, 2), SMALL.layout, 0)
     costs = costs_of_all(candidates, histograms, 0, 2 * candidates.per_node, cost).reshape(2, -1)
     return engine.target_counts(), costs, engine.node_sums(SMALL.layout.whole_range)
 

@@ -28,6 +28,7 @@ from tests.candidate_splits import (
     paid_level,
     root_histograms,
 )
+from tests.encoded_rows import bins_of
 from tests.guarantees.neighbours import encoded
 
 FEATURES = {
@@ -226,7 +227,7 @@ def test_with_the_same_coins_one_tree_alone_sees_the_record(n_trees, rows, seed)
     trees = rng.integers(0, n_trees, size=len(rows)).astype(np.uint16)
     codes, target = rows[:, :1].astype(np.uint8), rows[:, 1].astype(np.int32)
     order = rng.permutation(len(rows))
-    two = engine_of(codes[order], target[order], layout, trees[order], n_trees).histograms(0, n_trees)
-    one = engine_of(codes[:-1], target[:-1], layout, trees[:-1], n_trees).histograms(0, n_trees)
+    two = bins_of(engine_of(codes[order], target[order], layout, trees[order], n_trees), 0, n_trees)
+    one = bins_of(engine_of(codes[:-1], target[:-1], layout, trees[:-1], n_trees), 0, n_trees)
     changed = np.flatnonzero((one != two).any(axis=1))
     assert changed.tolist() == ([trees[-1]] if target[-1] >= 0 else [])

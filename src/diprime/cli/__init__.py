@@ -8,6 +8,7 @@
 - `shell`: what all commands share: output, errors, progress bars, signals and exit codes;
 - `outputs`: commands that never write over their own inputs;
 - `data_files`: CSV and Parquet files, read in batches, and files of domains;
+- `record_files`, `reading`: records in several files, for commands and for Python;
 - `parquet_file`, `parquet_child`: Parquet files, which a child process reads;
 - `text_values`: text as values of a domain;
 - `learning`: a domain learnt privately (``diprime domain learn``);

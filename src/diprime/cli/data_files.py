@@ -46,6 +46,10 @@ class InputError(ValueError):
     """A mistake in the user's input; the message is one sentence for the user."""
 
 
+class NoRowsError(InputError):
+    """A file that has no rows."""
+
+
 class DataFile:
     """A table in a file.
 
@@ -133,7 +137,7 @@ class DataFile:
                 yield batch
                 advance(share)
         if not has_rows:
-            raise InputError(f"{self.path} has no rows.")
+            raise NoRowsError(f"{self.path} has no rows.")
 
     def _csv_batches(self, columns: Sequence[str]) -> Iterator[tuple[pl.DataFrame, float]]:
         """Yield blocks of complete records, each with its share of the file; one block is in memory at a time."""

@@ -19,6 +19,18 @@ def refuse_dash(output: Path) -> Path:
 
 
 DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV file with a header, or a Parquet file.")]
+DataPattern = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="A CSV file with a header, a Parquet file, or a pattern such as 'data/*.parquet'."
+    ),
+]
+ScratchOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--scratch", metavar="FOLDER", help="Keep the codes of the records in files there, rather than in memory."
+    ),
+]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 DomainPath = Annotated[Path, typer.Option("--domain", "-d", metavar="FILE", help="The domain: a TOML or JSON file.")]
 OutputPath = Annotated[

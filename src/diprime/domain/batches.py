@@ -27,6 +27,11 @@ class CheckedBatches:
     def __init__(self, batches: Iterable[tuple[Any, ...]]) -> None:
         self._batches = batches
 
+    @property
+    def once(self) -> bool:
+        """Whether they can be read only once, as those of a generator."""
+        return iter(self._batches) is self._batches
+
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for batch in self._batches:
             if not isinstance(batch, (tuple, list)) or len(batch) not in BATCH_SIZES:

@@ -14,7 +14,8 @@ of an engine makes what it needs of them (:mod:`~diprime.engines.tree_partition`
 
 What an executor may rely on:
 
-* Steps, questions, states and answers can be pickled. A step is a pure function of a state and of what was released,
+* Steps, questions and answers can be pickled, and so can states whose rows are
+  :class:`~diprime.domain.batches.EncodedBatches`. A step is a pure function of a state and of what was released,
   and draws no random bits but those that it carries. Whoever loses a state makes it anew: the partition encoded again,
   and the same steps in the same order. The result is the same, bit for bit.
 * A step *uses up* its state: it may overwrite the arrays. An executor that may need a state once more, say because the
@@ -23,6 +24,10 @@ What an executor may rely on:
 * Answers are new arrays of integers, of the same shape and type for all partitions. They are added with ``+`` in any
   order, so in a tree as well; unsigned integers may wrap around in between.
 * There is at least one partition, and one may have no rows.
+
+Whoever writes another executor also writes the :class:`~diprime.engines.partition.Partitions` that make it, and encodes
+with ``Domain.encode`` and ``Domain.encode_target`` where the rows are. ``PrivateEstimator._fit_partitions`` does the
+rest. ``tests/engines/replaying.py`` is an executor that loses every state.
 
 What an executor has to keep: states and answers are private, and so are the texts of their errors. No task name, log
 line or message of an executor tells anything about them, and nobody but the coordinator gets a sum.
@@ -59,8 +64,8 @@ class Step(Protocol):
 class Question(Protocol):
     """A function that answers from the state of a partition."""
 
-    def __call__(self, state: Any, threads: Threads, /) -> Answer:
-        """Return an answer."""
+    def __call__(self, state: Any, threads: Threads, out: Answer | None = None, /) -> Answer:
+        """Return an answer, which may be in the memory of ``out``."""
 
 
 class Executor(Protocol):
@@ -80,8 +85,12 @@ class Executor(Protocol):
     def advance(self, steps: Sequence[Step]) -> Answer:
         """Change the state of every partition by a step of its own; return the sum of the answers."""
 
-    def ask(self, question: Question) -> Answer:
-        """Return the sum of the answers of all partitions."""
+    def ask(self, question: Question, out: Answer | None = None) -> Answer:
+        """Return the sum of the answers of all partitions.
+
+        It may be in the memory of ``out``, which spares a fit in this process to take new memory again and again. Other
+        executors need not use it.
+        """
 
 
 class InProcess:
@@ -111,12 +120,12 @@ class InProcess:
         assert total is not None
         return total
 
-    def ask(self, question: Question) -> Answer:
-        """Return the sum of the answers of all partitions."""
-        total: Answer | None = None
-        for state in self._states:
+    def ask(self, question: Question, out: Answer | None = None) -> Answer:
+        """Return the sum of the answers of all partitions, which may be in the memory of ``out``."""
+        first, *others = self._states
+        total = question(first, self._threads, out)
+        for state in others:
             total = _added(total, question(state, self._threads))
-        assert total is not None
         return total
 
 

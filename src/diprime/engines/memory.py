@@ -63,7 +63,7 @@ class Scratch:
                 _take_room(file.fileno(), n_bytes)
                 mapped: npt.NDArray[Any] = np.memmap(file, dtype=dtype, mode="r+", shape=shape)
         except OSError as error:
-            raise OSError(error.errno, f"{self._problem(error)} {self.folder}; {_ADVICE}.") from None
+            raise OSError(error.errno, f"{self._problem(error)} {self.folder}; {_ADVICE}") from None
         return mapped.view(np.ndarray)
 
     @staticmethod

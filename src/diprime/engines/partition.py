@@ -99,7 +99,7 @@ class LocalPartitions:
         return InProcess(self.parts, [part.rows.n_rows for part in self.parts], threads)
 
 
-def total_weight(state: Partition, threads: Threads) -> Answer:
+def total_weight(state: Partition, threads: Threads, out: Answer | None = None) -> Answer:
     """Return the number of rows, or the sum of their weights."""
     weights = state.records.weights
     return np.array(state.rows.n_rows if weights is None else weights.sum(dtype=np.int64), dtype=np.int64)

@@ -12,6 +12,7 @@ from diprime.domain.target_layout import Bins, TargetLayout, Windows
 from diprime.engines.assignment import TreeAssignment
 from diprime.engines.executor import Answer, Executor, Step
 from diprime.engines.partition import total_weight
+from diprime.engines.protocol import Histograms
 from diprime.engines.tree_partition import (
     AssignTrees,
     CountNodes,
@@ -52,6 +53,7 @@ class PartitionedEngine:
         self._threads = threads
         self._width = n_features * N_CODES * layout.n_columns
         self._nodes_per_chunk = max(2, CHUNK_BYTES // (8 * self._width) // 2 * 2)
+        self._buffers: list[Bins | None] = [None, None]
         self._advance(begin_trees)
 
     def _advance(self, step: Step) -> Answer:
@@ -82,8 +84,8 @@ class PartitionedEngine:
         self._windows: npt.NDArray[np.int64] = np.zeros(n_nodes, dtype=np.int64)  # the window of each node
         if len(windows) > 1:
             self._windows = np.arange(n_nodes, dtype=np.int64)
-        self._parents: Bins | None = None
-        self._next_parents: Bins | None = None
+        self._parents: Histograms | None = None
+        self._next_parents: Histograms | None = None
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """Cut the nodes of the level into ranges whose histograms fit in memory together; siblings stay together."""
@@ -91,36 +93,56 @@ class PartitionedEngine:
         for begin in range(0, n_nodes, self._nodes_per_chunk):
             yield begin, min(begin + self._nodes_per_chunk, n_nodes)
 
-    def histograms(self, begin: int, end: int) -> Bins:
+    def _buffer(self) -> Bins:
+        """Return memory for a chunk of histograms, and for one more a shard, that does not hold the parents'.
+
+        It is reserved once and used level after level; what is never written takes no memory.
+        """
+        shape = (self._nodes_per_chunk + self._threads.n_shards, self._width)
+        for i, buffer in enumerate(self._buffers):
+            if buffer is None:
+                self._buffers[i] = buffer = np.empty(shape, dtype=np.uint64)
+            if self._parents is None or buffer is not self._parents.bins:
+                return buffer
+        raise AssertionError("one of two buffers is always free")
+
+    def histograms(self, begin: int, end: int) -> Histograms:
         """Return the histograms of a chunk: counted, or the parent's less the sibling's for the larger of two."""
+        bins = self._buffer()
         if self._parents is None:
-            bins = self._count(np.arange(begin, end, dtype=np.int64))
+            self._count(np.arange(begin, end, dtype=np.int64), bins)
+            found = Histograms(bins, np.arange(end - begin, dtype=np.int64))
         else:
-            bins = self._subtracted(self._parents, begin, end)
+            found = self._subtracted(self._parents, begin, end, bins)
         whole_level = end - begin == len(self._sizes)
-        self._next_parents = bins if whole_level else None
-        return bins
+        self._next_parents = found if whole_level else None
+        return found
 
-    def _count(self, nodes: npt.NDArray[np.int64]) -> Bins:
-        """Let the partitions count the records of nodes."""
-        return self._executor.ask(CountNodes(nodes, self._view, self._windows[nodes]))
+    def _count(self, nodes: npt.NDArray[np.int64], bins: Bins) -> None:
+        """Let the partitions count the records of nodes, into the first rows of bins."""
+        counted = self._executor.ask(CountNodes(nodes, self._view, self._windows[nodes]), bins)
+        if not np.may_share_memory(counted, bins):
+            bins[: len(nodes)] = counted
 
-    def _subtracted(self, parents: Bins, begin: int, end: int) -> Bins:
-        """Let the partitions count the smaller of two siblings, by the sizes of all partitions together."""
+    def _subtracted(self, parents: Histograms, begin: int, end: int, bins: Bins) -> Histograms:
+        """Let the partitions count the smaller of two siblings, by the sizes of all partitions together.
+
+        Those that are counted come first, and those that are subtracted follow.
+        """
         n_pairs = (end - begin) // 2
         sizes = self._sizes[begin:end]
-        smaller = 2 * np.arange(n_pairs, dtype=np.int64) + (sizes[1::2] < sizes[::2])
-        larger = smaller ^ 1
-        counted = self._count(begin + smaller)
-        rows = begin // 2 + np.arange(n_pairs, dtype=np.int64)
-        bins = np.empty((end - begin, self._width), dtype=np.uint64)
+        pairs = np.arange(n_pairs, dtype=np.int64)
+        second = sizes[1::2] < sizes[::2]  # whether the second of two siblings is the smaller one
+        self._count(begin + 2 * pairs + second, bins)
+        above = parents.rows[begin // 2 : end // 2]
+        larger = n_pairs + pairs
 
         def subtract(a: int, b: int) -> None:
-            bins[smaller[a:b]] = counted[a:b]
-            histogram.subtract(parents, rows[a:b], smaller[a:b], larger[a:b], bins)
+            histogram.subtract(parents.bins, above[a:b], pairs[a:b], larger[a:b], bins)
 
         self._threads.run(subtract, n_pairs)
-        return bins
+        rows = np.stack([pairs + n_pairs * second, pairs + n_pairs * ~second], axis=1)
+        return Histograms(bins, rows.reshape(-1))
 
     def route(self, features: npt.NDArray[np.int32], masks: npt.NDArray[np.uint8]) -> None:
         """Send the rows of every node to its children."""

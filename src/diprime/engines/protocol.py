@@ -9,6 +9,7 @@ may release it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,22 @@ import numpy.typing as npt
 from diprime.domain.target_layout import Bins, Windows
 from diprime.engines.assignment import TreeAssignment
 from diprime.privacy.randomness import RandomSource
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """The histograms of consecutive nodes of a level, valid until the engine is asked for others.
+
+    Attributes
+    ----------
+    bins : array of shape (n_rows, n_features·256·n_columns)
+        Rows of bins: bin (feature·256 + code)·n_columns + column.
+    rows : array of shape (n_nodes,)
+        The row of each node.
+    """
+
+    bins: Bins
+    rows: npt.NDArray[np.int64]
 
 
 class Engine(Protocol):
@@ -40,11 +57,8 @@ class Engine(Protocol):
     def chunks(self) -> Iterator[tuple[int, int]]:
         """Cut the nodes of the level into ranges whose histograms fit in memory together."""
 
-    def histograms(self, begin: int, end: int) -> Bins:
-        """Return the histograms of a chunk, a row for each node: bin (feature·256 + code)·columns + column.
-
-        They are valid until the next call.
-        """
+    def histograms(self, begin: int, end: int) -> Histograms:
+        """Return the histograms of a chunk."""
 
     def route(self, features: npt.NDArray[np.int32], masks: npt.NDArray[np.uint8]) -> None:
         """Send the rows of every node to its children: right, if the bit of their code is set in its mask."""

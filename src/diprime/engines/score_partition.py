@@ -126,7 +126,7 @@ class TargetCounts:
 
     n_targets: int
 
-    def __call__(self, state: ScorePartition, threads: Threads) -> Answer:
+    def __call__(self, state: ScorePartition, threads: Threads, out: Answer | None = None) -> Answer:
         """Count."""
         return weighted_counts(state.targets, state.weights, self.n_targets)
 
@@ -143,7 +143,7 @@ class CodeSums:
 
     layout: TargetLayout
 
-    def __call__(self, state: ScorePartition, threads: Threads) -> Answer:
+    def __call__(self, state: ScorePartition, threads: Threads, out: Answer | None = None) -> Answer:
         """Add up, feature by feature."""
         n_features = len(state.columns)
         sums = np.zeros((n_features, N_CODES, self.layout.n_outputs), dtype=np.int64)
@@ -242,7 +242,7 @@ class ResidualCounts:
     scale: int
     edges: npt.NDArray[np.int64]
 
-    def __call__(self, state: ScorePartition, threads: Threads) -> Answer:
+    def __call__(self, state: ScorePartition, threads: Threads, out: Answer | None = None) -> Answer:
         """Count."""
         counts = np.zeros(len(self.edges) + 1, dtype=np.int64)
         for begin in range(0, len(state.targets), BLOCK_ROWS):

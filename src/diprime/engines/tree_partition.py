@@ -94,7 +94,7 @@ class TargetCounts:
 
     n_targets: int
 
-    def __call__(self, state: TreePartition, threads: Threads) -> Answer:
+    def __call__(self, state: TreePartition, threads: Threads, out: Answer | None = None) -> Answer:
         """Count."""
         used = state.partition.records
         known = used.target >= 0
@@ -220,11 +220,11 @@ class CountNodes:
     view: TargetView
     windows: _Integers
 
-    def __call__(self, state: TreePartition, threads: Threads) -> Bins:
-        """Count the records of the nodes."""
-        layout, n = self.view.layout, len(self.nodes)
-        width = state.partition.rows.n_features * N_CODES * layout.n_columns
-        bins = np.empty((n + threads.n_shards, width), dtype=np.uint64)
+    def __call__(self, state: TreePartition, threads: Threads, out: Bins | None = None) -> Bins:
+        """Count the records of the nodes, in the first rows of ``out`` if it has enough of them."""
+        n = len(self.nodes)
+        shape = (n + threads.n_shards, state.partition.rows.n_features * N_CODES * self.view.layout.n_columns)
+        bins = out if out is not None and len(out) >= shape[0] else np.empty(shape, dtype=np.uint64)
         self._count(state, threads, bins)
         return bins[:n]
 
@@ -277,7 +277,7 @@ class NodeSums:
     view: TargetView
     by_target: bool = False
 
-    def __call__(self, state: TreePartition, threads: Threads) -> Bins:
+    def __call__(self, state: TreePartition, threads: Threads, out: Answer | None = None) -> Bins:
         """Add up."""
         layout = self.view.layout
         adds = layout.count_contributions() if self.by_target else self.view.contributions

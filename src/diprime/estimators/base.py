@@ -328,44 +328,62 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if isinstance(self.domain, str):
             raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
         memory = None if scratch is None else self._open_scratch(Path(scratch))
+        n_threads = N_JOBS.check(self.n_jobs)
+        checked = CheckedBatches(batches)
+
+        def encode(domain: Domain) -> Partitions:
+            named = self._with_named_columns(checked, domain)
+            if memory is not None:
+                return write_batches(named, domain, n_threads, memory)
+            return encode_batches(named, domain, n_threads, of_persons=self._max_records() > 1)
+
+        self._fit_partitions(checked, encode, persons_ok=memory is None)
+        return self
+
+    def _fit_partitions(
+        self, batches: CheckedBatches, encode: Callable[[Domain], Partitions], *, persons_ok: bool = False
+    ) -> None:
+        """Fit to the partitions that are made when the domain is known.
+
+        Parameters
+        ----------
+        batches : CheckedBatches
+            All records, from which an open domain is learnt; not read otherwise.
+        encode : callable
+            Given the domain, returns all records in partitions.
+        persons_ok : bool, default=False
+            Whether there can be groups.
+        """
         budgets = spending.in_force(self._carried())
         self._refuse_waived(budgets)
         domain = self._resolve_domain(None, None)
         settings = self._check_settings(domain.n_features)
         source = RANDOM_STATE.check(self.random_state)
-        if domain.is_open and iter(batches) is batches:
+        if domain.is_open and batches.once:
             raise ValueError(
                 "The domain is open, and learning it reads all batches more than once; give a list, or an object whose "
                 "__iter__ starts anew, or learn the domain first, with Domain.learn."
             )
-        batches = CheckedBatches(batches)
         # Whether there are persons, the first batch tells; it is read only if the domain is open.
         learning, settings = self._divide(domain, settings, None, budgets)
         of_persons = self._max_records() > 1
         if domain.is_open:
             of_persons |= any(has_groups(batch) for batch in islice(batches, 1))
-        if of_persons and memory is not None:
+        if of_persons and not persons_ok:
             raise ValueError(GROUPS_WITH_SCRATCH)
         domain = self._closed(domain, learning, lambda: batches, source, budgets, of_persons=of_persons)
         if learning is not None:
             settings = self._without(learning, self._check_settings(domain.n_features))
         plan = self._plan(settings, domain)
         self._name_columns(None, domain, reset=True)
+        self._fit_encoded(encode(domain), domain, settings, plan, source, budgets, stacklevel=4)
 
-        def with_named_columns() -> Iterator[tuple[Any, ...]]:
-            for i, batch in enumerate(batches):
-                self._check_groups(given=has_groups(batch))
-                self._name_columns(batch[0], domain, reset=i == 0)
-                yield batch
-
-        n_threads = N_JOBS.check(self.n_jobs)
-        partitions: Partitions
-        if memory is not None:
-            partitions = write_batches(with_named_columns(), domain, n_threads, memory)
-        else:
-            partitions = encode_batches(with_named_columns(), domain, n_threads, of_persons=self._max_records() > 1)
-        self._fit_encoded(partitions, domain, settings, plan, source, budgets, stacklevel=3)
-        return self
+    def _with_named_columns(self, batches: Iterable[tuple[Any, ...]], domain: Domain) -> Iterator[tuple[Any, ...]]:
+        """Yield batches whose columns have the same names."""
+        for i, batch in enumerate(batches):
+            self._check_groups(given=has_groups(batch))
+            self._name_columns(batch[0], domain, reset=i == 0)
+            yield batch
 
     def _fit_distributed(self, table: DistributedTable, *, stacklevel: int) -> None:
         """Fit to records on a cluster, each of which is a person of its own."""

@@ -88,5 +88,6 @@ class Grower:
             level.choose(EmptyHistograms.of(self.domain.n_features, self.layout), 0, n_nodes, self.threads)
             return
         for begin, end in self.engine.chunks():
-            histograms = NodeHistograms(self.engine.histograms(begin, end), self.layout, begin)
+            found = self.engine.histograms(begin, end)
+            histograms = NodeHistograms(found.bins, self.layout, begin, found.rows)
             level.choose(histograms, begin, end, self.threads)

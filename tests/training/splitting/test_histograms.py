@@ -7,6 +7,7 @@ from diprime.domain.codes import N_CODES
 from diprime.kernels import scoring
 from diprime.training.splitting.histograms import EmptyHistograms, NodeHistograms
 from tests.candidate_splits import DOMAIN, LAYOUTS, engine_of, random_rows
+from tests.encoded_rows import bins_of
 
 pytestmark = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 
@@ -16,7 +17,7 @@ def test_counts_are_the_records_of_a_node_by_code(layout):
     trees = np.arange(80, dtype=np.uint16) % 4
     engine = engine_of(codes, target, layout, trees, 4)
     for begin, end in ((0, 4), (2, 4)):  # of the whole level, and of its second chunk
-        histograms = NodeHistograms(engine.histograms(begin, end), layout, begin)
+        histograms = NodeHistograms(bins_of(engine, begin, end), layout, begin)
         assert histograms.rows(np.arange(begin, end)).tolist() == list(range(end - begin))
         for node in range(begin, end):
             for feature in range(DOMAIN.n_features):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import diprime
@@ -17,10 +18,20 @@ from diprime.cli.budget_options import BudgetOption, charged_to, left_in_words
 from diprime.cli.data_files import DataFile, RecordBatches, read_domain, target_column
 from diprime.cli.learning import PASSES
 from diprime.cli.model_facts import summary
-from diprime.cli.options import DataPath, DomainPath, EpsilonOption, JsonOption, OutputPath, check_folder
+from diprime.cli.options import (
+    DataPath,
+    DataPattern,
+    DomainPath,
+    EpsilonOption,
+    JsonOption,
+    OutputPath,
+    ScratchOption,
+    check_folder,
+)
 from diprime.cli.outputs import Commands
 from diprime.cli.person_options import MaxRecordsOption, PersonOption, check_person
 from diprime.cli.planning import estimator
+from diprime.cli.record_files import RecordFiles, are_large, find_files, usual_scratch
 from diprime.cli.setting_options import TryOption, read_settings
 from diprime.cli.shell import examples, print_json, print_note, progress, stderr
 from diprime.domain import Domain
@@ -35,11 +46,12 @@ commands = Commands()
         "diprime fit people.csv --domain domain.toml --epsilon 1 -o model.diprime",
         "diprime fit people.csv --domain domain.toml --epsilon 1 --boost --delta 1e-6 -o model.diprime",
         "diprime fit people.csv --domain domain.toml --epsilon 1 --budget study.budget -o model.diprime",
+        "diprime fit 'data/*.parquet' --domain domain.toml --epsilon 1 --scratch /data/scratch -o model.diprime",
         "diprime fit visits.csv --domain domain.toml --epsilon 1 --person patient --max-records 3 -o model.diprime",
     )
 )
 def fit(  # noqa: PLR0913 -- the options of a command are arguments
-    data: DataPath,
+    data: DataPattern,
     domain_path: DomainPath,
     epsilon: EpsilonOption,
     output: OutputPath,
@@ -52,6 +64,7 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     budget: BudgetOption = None,
     person: PersonOption = None,
     max_records: MaxRecordsOption = 1,
+    scratch: ScratchOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit a model to private data, and write it to a file that may be published.
@@ -60,11 +73,13 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     spent each time: a second model of the same people spends them again, and --budget adds it up. Without --person,
     every record is taken to be a person of its own. Columns that neither the domain nor --person names are not read. A
     number that cannot be read is an error, for you who hold the data; nothing is released then. Memory: about two bytes
-    for each value of the table, plus a batch of rows.
+    for each value of the table, plus a batch of rows. For large files, these bytes are on a disk, in files without a
+    name that are gone when the command ends.
     """
     check_folder(output)
     domain = read_domain(domain_path)
-    file = DataFile(data)
+    paths = find_files([data])
+    file = DataFile(paths[0])
     persons = check_person(file, domain, person, max_records)
     target = target_column(file, domain, persons)
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
@@ -72,7 +87,8 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     model = estimator(domain, epsilon, **options)
     with charged_to(budget), progress("Reading") as advance:
         passes = PASSES + 1 if domain.is_open else 1
-        model.fit_batches(RecordBatches(file, domain, target, lambda share: advance(share / passes), persons))
+        batches = RecordFiles(paths, domain, target, lambda share: advance(share / passes), persons)
+        model.fit_batches(batches, scratch=_scratch_folder(scratch, paths, persons))
     _note_draft(domain, domain_path)
     model.save(output)
     if as_json:
@@ -81,6 +97,17 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
         print(f"{model.privacy_}\n\nWritten to {output}.")
         if budget is not None:
             print(f"{budget}. {' '.join(left_in_words(Budget.open(budget)))}")
+
+
+def _scratch_folder(given: Path | None, paths: Sequence[Path], persons: Sequence[str]) -> Path | None:
+    """Return the folder for encoded values, or None if they are kept in memory, as those of persons are."""
+    if given is not None or persons or not are_large(paths):
+        return given
+    print_note(
+        f"diprime: the data are large, so that their codes are kept in files without a name in {usual_scratch()}; "
+        "choose another folder with --scratch."
+    )
+    return usual_scratch()
 
 
 def _note_draft(domain: Domain, domain_path: Path) -> None:

@@ -19,17 +19,20 @@ class NodeHistograms:
 
     Attributes
     ----------
-    bins : array of shape (n_nodes, n_features·256·n_columns)
+    bins : array of shape (n_rows, n_features·256·n_columns)
         The bins, as an engine returns them.
     layout : TargetLayout
         How the bins hold counts and sums of the target.
     first_node : int
-        The node of row 0.
+        The first node.
+    row_of_node : array of shape (n_nodes,), optional
+        The row of each node; by default, they are in order.
     """
 
     bins: Bins
     layout: TargetLayout
     first_node: int
+    row_of_node: npt.NDArray[np.int64] | None = None
 
     @property
     def view(self) -> Any:
@@ -38,7 +41,8 @@ class NodeHistograms:
 
     def rows(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the rows of the bins that belong to some nodes."""
-        return nodes - self.first_node
+        nodes = nodes - self.first_node
+        return nodes if self.row_of_node is None else self.row_of_node[nodes]
 
     def counts(self, node: int, feature: int) -> npt.NDArray[np.int64]:
         """Return the number of records of a node with each code of a feature."""

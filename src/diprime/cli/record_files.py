@@ -1,0 +1,99 @@
+"""Records in several files, such as ``data/*.parquet``, read in batches as if they were one."""
+
+from __future__ import annotations
+
+import glob
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from diprime.cli.data_files import Advance, DataFile, InputError, NoRowsError, RecordBatches
+from diprime.domain import Domain
+
+MAX_SHARE_OF_MEMORY = 1 / 16
+"""Files that take more than this share of the memory are encoded on a disk: compressed files grow when read."""
+_USUAL_MEMORY = 8 << 30
+
+
+class RecordFiles:
+    """The records of files and their targets, in batches; each iteration reads the files again.
+
+    A file is opened when it is its turn. Its columns can be in any order, and it can have others besides. A file
+    without rows adds nothing, but one of them has to have rows.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        CSV or Parquet files.
+    domain : Domain
+        The domain, by which text is read.
+    target : str
+        The column of the target.
+    advance : callable
+        Is told the progress.
+    persons : sequence of str, default=()
+        The column that says whose each record is, if there is one.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], domain: Domain, target: str, advance: Advance, persons: Sequence[str] = ()
+    ) -> None:
+        self._paths = paths
+        self._of_all = domain, target, persons
+        self._advance = advance
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        domain, target, persons = self._of_all
+        sizes = [path.stat().st_size for path in self._paths]
+        empty: list[NoRowsError] = []
+        for path, size in zip(self._paths, sizes, strict=True):
+            share_of_file = size / max(sum(sizes), 1)
+
+            def advance(share: float, of_file: float = share_of_file) -> None:
+                self._advance(share * of_file)
+
+            try:
+                yield from RecordBatches(DataFile(path), domain, target, advance, persons)
+            except NoRowsError as error:
+                empty.append(error)
+        if len(empty) == len(self._paths):
+            raise empty[0]
+
+
+def find_files(patterns: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Return the files that paths and patterns name; those of a pattern are sorted by name."""
+    paths: list[Path] = []
+    for pattern in patterns:
+        path = Path(pattern)
+        paths += [path] if path.exists() or not glob.has_magic(str(pattern)) else _matches(str(pattern))
+    if not paths:
+        raise InputError("No file is given; give CSV or Parquet files.")
+    return paths
+
+
+def _matches(pattern: str) -> list[Path]:
+    paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+    if not paths:
+        raise InputError(f"No file matches {pattern}; give CSV or Parquet files.")
+    return paths
+
+
+def are_large(paths: Sequence[Path]) -> bool:
+    """Return whether files take a large share of the memory of this machine."""
+    return sum(path.stat().st_size for path in paths) > MAX_SHARE_OF_MEMORY * _memory()
+
+
+def _memory() -> int:
+    """Return the bytes of memory of this machine, or a usual number where it cannot be told."""
+    if not hasattr(os, "sysconf"):
+        return _USUAL_MEMORY
+    return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES"))
+
+
+def usual_scratch() -> Path:
+    """Return a folder for scratch files: where the system keeps temporary files on a disk, rather than in memory."""
+    on_disk = Path("/var/tmp")
+    chosen = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    return on_disk if not chosen and on_disk.is_dir() else Path(tempfile.gettempdir())

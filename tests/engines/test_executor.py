@@ -1,0 +1,162 @@
+"""Answers do not depend on where partitions are, how the rows are cut into them, or whether states are lost."""
+
+import numpy as np
+import pytest
+
+from diprime._util.threads import Threads
+from diprime.domain.batches import EncodedBatches
+from diprime.engines.assignment import BagAssignment, IndependentAssignment
+from diprime.engines.executor import InProcess
+from diprime.engines.partition import Partition
+from diprime.engines.partitioned import PartitionedEngine
+from diprime.engines.partitioned_scores import PartitionedScoreEngine
+from diprime.engines.persons import UsedRecords
+from diprime.paper.accounting import EqualParts
+from diprime.privacy.randomness import RandomSource
+from tests.encoded_rows import EncodedRows, bins_of, score_engine, tree_engine
+from tests.engines.direct_counts import LAYOUTS, windows_of
+from tests.engines.numpy_engine import NumpyEngine
+from tests.engines.numpy_scores import NumpyScoreEngine
+from tests.engines.replaying import ReplayingExecutor, assert_equal
+from tests.engines.test_weights import score_answers
+
+N_FEATURES = 6
+CUTS = {"one": [], "three": [150, 151], "empty ones": [0, 0, 120, 300, 300], "many": list(range(10, 300, 10))}
+ASSIGNMENTS = [IndependentAssignment(3), BagAssignment(), EqualParts(3)]
+
+
+def drawn_rows(layout, n, *, weighted=False):
+    rng = np.random.default_rng(n)
+    codes = rng.choice([0, 1, 2, 3, 200, 254, 255], (n, N_FEATURES)).astype(np.uint8)
+    target = rng.integers(-1, layout.n_targets, n).astype(np.int32)
+    weights = rng.choice([1, 2, 3, 200], n).astype(np.uint8)
+    return codes, target, weights if weighted else None
+
+
+def answers(engine, layout, assignment):
+    """Return all that an engine answers to three levels, twice: the second time with other trees of the rows."""
+    rng = np.random.default_rng(1)
+    said = [engine.target_counts()]
+    source = RandomSource(7)
+    for _ in range(2):
+        engine.assign_trees(assignment, source)
+        engine.start()
+        n_nodes = assignment.n_trees
+        for level in range(3):
+            if level == 1 and layout.task == "regression":
+                low = rng.integers(0, 2000, n_nodes)
+                engine.set_windows(windows_of(*zip(low, low + 1 + rng.integers(0, 2000, n_nodes), strict=True)))
+            said += [bins_of(engine, *chunk) for chunk in [(0, n_nodes)]]
+            splits = rng.integers(0, N_FEATURES, n_nodes), rng.integers(0, 256, (n_nodes, 32))
+            engine.route(splits[0].astype(np.int32), splits[1].astype(np.uint8))
+            n_nodes *= 2
+            said += [engine.node_target_counts(), engine.node_sums(layout.whole_range)]
+    return said
+
+
+def replaying(kind):
+    """Return an engine whose executor loses every state."""
+
+    def make(executor, *rest):
+        states = [
+            Partition(EncodedBatches(part.rows.n_features, [part.rows.codes]), part.records)
+            for part in executor._states
+        ]
+        return kind(ReplayingExecutor(states, executor.sizes, Threads(1)), *rest)
+
+    return make
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", [PartitionedEngine, replaying(PartitionedEngine)], ids=["in process", "replaying"])
+@pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=lambda assignment: type(assignment).__name__)
+@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_trees_of_partitions(name, cuts, assignment, kind):
+    layout = LAYOUTS[name]
+    codes, target, weights = drawn_rows(layout, 300, weighted=True)
+    expected = tree_engine(EncodedRows(codes), target, layout, Threads(1), weights, kind=NumpyEngine)
+    found = tree_engine(EncodedRows(codes), target, layout, Threads(1), weights, kind=kind, cuts=cuts)
+    assert_same(answers(found, layout, assignment), answers(expected, layout, assignment))
+
+
+@pytest.mark.parametrize(
+    "kind", [PartitionedScoreEngine, replaying(PartitionedScoreEngine)], ids=["in process", "replaying"]
+)
+@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_scores_of_partitions(name, cuts, kind):
+    layout = LAYOUTS[name]
+    codes, target, weights = drawn_rows(layout, 300, weighted=True)
+    found, expected = (
+        score_answers(score_engine(EncodedRows(codes), target, layout, Threads(1), weights, kind=k, cuts=c), layout, 3)
+        for k, c in ((kind, cuts), (NumpyScoreEngine, []))
+    )
+    assert_same(found, expected)
+
+
+def test_the_comparison_notices_a_partition_that_is_forgotten():
+    class Forgetful(InProcess):
+        def ask(self, question, out=None):
+            return question(self._states[0], self._threads)
+
+    def make(executor, *rest):
+        return PartitionedEngine(Forgetful(executor._states, executor.sizes, Threads(1)), *rest)
+
+    layout = LAYOUTS["binary"]
+    codes, target, _ = drawn_rows(layout, 300)
+    engines = [
+        tree_engine(EncodedRows(codes), target, layout, Threads(1), kind=k, cuts=[150]) for k in (make, NumpyEngine)
+    ]
+    found, expected = (answers(engine, layout, IndependentAssignment(3)) for engine in engines)
+    with pytest.raises(AssertionError):
+        assert_same(found, expected)
+
+
+def test_the_smaller_sibling_is_that_of_all_partitions_together():
+    """In each partition the other one is the smaller: what is counted has to be the same in both."""
+    codes = np.zeros((8, 1), dtype=np.uint8)
+    codes[[0, 4, 5, 6]] = 1  # one of four on the right, then three of four
+    layout, asked = LAYOUTS["binary"], []
+
+    class Watched(InProcess):
+        def ask(self, question, out=None):
+            asked.append(question)
+            return super().ask(question, out)
+
+    def make(executor, *rest):
+        return PartitionedEngine(Watched(executor._states, executor.sizes, Threads(1)), *rest)
+
+    engine = tree_engine(EncodedRows(codes), np.zeros(8, dtype=np.int32), layout, Threads(1), kind=make, cuts=[4])
+    engine.assign_trees(IndependentAssignment(1), RandomSource(0))
+    engine.start()
+    engine.histograms(0, 1)
+    mask = np.zeros((1, 32), dtype=np.uint8)
+    mask[0, 0] = 2
+    engine.route(np.zeros(1, dtype=np.int32), mask)
+    bins = bins_of(engine, 0, 2)
+    assert len(asked[-1].nodes) == 1, "one of the two is counted, in both partitions"
+    assert (bins >> np.uint64(layout.shift)).sum(axis=1).tolist() == [4, 4]
+
+
+def test_answers_are_added_in_the_memory_that_is_offered():
+    layout = LAYOUTS["binary"]
+    codes, target, _ = drawn_rows(layout, 300)
+    parts = [
+        Partition(EncodedRows(c), UsedRecords(t)) for c, t in ((codes[:99], target[:99]), (codes[99:], target[99:]))
+    ]
+    executor = InProcess(parts, [99, 201], Threads(1))
+    out = np.zeros(2, dtype=np.int64)
+
+    def question(state, threads, out=None):
+        answer = np.empty(2, dtype=np.int64) if out is None else out
+        answer[:] = [state.rows.n_rows, 1]
+        return answer
+
+    assert executor.ask(question, out) is out
+    assert out.tolist() == [300, 2]
+    assert executor.ask(question).tolist() == [300, 2]
