@@ -12,20 +12,18 @@ from distributed import Client, LocalCluster
 
 from diprime.engines.dask_executor import DaskExecutor
 
-NO_PAGE = {"distributed.worker.dashboard-address": None}
-
 
 @contextmanager
 def cluster(n_workers, *, processes=False):
     """Yield the client of a cluster of workers with a thread each: of this process, or processes of their own."""
-    local = LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=processes, dashboard_address=None)
+    local = LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=processes, dashboard_address=":0")
     with local, Client(local) as client:
         yield client
 
 
 @contextmanager
 def scheduler_process(folder):
-    """Yield the process of a scheduler that has one worker, and a client."""
+    """Yield the process of a scheduler that has one worker, and that fits take for theirs."""
     file = folder / "scheduler.json"
     run = [sys.executable, "-m"]
     started = [subprocess.Popen([*run, "distributed.cli.dask_scheduler", *_AT, f"--scheduler-file={file}"], **_QUIET)]
@@ -39,7 +37,7 @@ def scheduler_process(folder):
             client = Client(scheduler_file=str(file), timeout="60s")
             try:
                 client.wait_for_workers(1, timeout=60)
-                yield started[0], client
+                yield started[0]
             finally:
                 client.close(timeout=1)
     finally:
