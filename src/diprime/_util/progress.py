@@ -12,22 +12,25 @@ _DELAY_SECONDS = 0.5
 class Progress:
     """Count finished steps of a fit, and draw a bar if it takes longer than half a second.
 
-    The bar shows the number of levels or rounds, which is public, and never a number of rows.
+    The bar shows the number of levels, rounds or partitions, and never a number of rows.
 
     Parameters
     ----------
     total : int
         The number of steps.
     unit : str
-        What the steps are: levels or rounds.
+        What the steps are: levels, rounds or partitions.
     shown : bool
         Whether to draw the bar.
+    work : str, default="Growing trees"
+        What is done.
     """
 
-    def __init__(self, total: int, unit: str, *, shown: bool) -> None:
+    def __init__(self, total: int, unit: str, *, shown: bool, work: str = "Growing trees") -> None:
         self._total = total
         self._unit = unit
         self._shown = shown
+        self._work = work
         self._done = 0
         self._started = time.monotonic()
         self._drawn = False
@@ -40,6 +43,5 @@ class Progress:
             filled = _WIDTH * self._done // self._total
             bar = "#" * filled + "." * (_WIDTH - filled)
             end = "\n" if self._done == self._total else ""
-            print(
-                f"\rGrowing trees [{bar}] {self._done}/{self._total} {self._unit}", end=end, file=sys.stderr, flush=True
-            )
+            text = f"\r{self._work} [{bar}] {self._done}/{self._total} {self._unit}"
+            print(text, end=end, file=sys.stderr, flush=True)

@@ -172,6 +172,7 @@ def read_table(X: Any) -> Table:
         return _read_frame(frame)
     if hasattr(X, "collect") and hasattr(X, "lazy"):
         raise TypeError("X is a lazy frame; call its collect() first.")
+    _refuse_collections(X, "X")
     if isinstance(X, (str, bytes, Mapping)) or not (isinstance(X, Iterable) or _is_array(X, "X")):
         raise ValueError(
             f"Expected 2D array, got 0D array instead: X is a {type(X).__name__}; give an array, a list of rows or a "
@@ -215,6 +216,7 @@ def read_column(values: Any, where: str) -> Column:
         if table.n_columns != 1:
             raise ValueError(f"{where} should be a 1d array, got a table of {table.n_columns} columns instead.")
         return table.column(0)
+    _refuse_collections(values, where)
     if isinstance(values, (str, bytes, Mapping)) or not (isinstance(values, Iterable) or _is_array(values, where)):
         raise ValueError(f"{where} should be a 1d array, got a {type(values).__name__} instead.")
     array = np.asarray(values) if _is_array(values, where) else object_array([_unwrap_single(v) for v in values])
@@ -223,6 +225,12 @@ def read_column(values: Any, where: str) -> Column:
     if array.ndim != 1:
         raise ValueError(f"{where} should be a 1d array, got an array of shape {array.shape} instead.")
     return _array_column(array, where)
+
+
+def _refuse_collections(values: Any, where: str) -> None:
+    """Refuse what Dask has on a cluster, which NumPy would fetch."""
+    if hasattr(values, "__dask_graph__"):
+        raise TypeError(f"{where} is a Dask {type(values).__name__}, which is not in memory; call its compute() first.")
 
 
 def _read_frame(frame: nw.DataFrame[Any]) -> Table:

@@ -30,7 +30,8 @@ from diprime.engines.batches import GROUPS_WITH_SCRATCH, encode_batches, write_b
 from diprime.engines.memory import Scratch
 from diprime.engines.partition import LocalPartitions, Partition, Partitions
 from diprime.engines.persons import UsedRecords
-from diprime.estimators.parameters import DOMAIN, N_JOBS, NOT_OF_THE_MODEL, RANDOM_STATE
+from diprime.estimators.frames import GROUPS_ON_CLUSTER, DistributedTable, distributed_table, on_frames
+from diprime.estimators.parameters import DOMAIN, N_JOBS, NOT_OF_THE_MODEL, RANDOM_STATE, VERBOSE
 from diprime.privacy import spending
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.measures import PrivacyLoss, PureEpsilon, rounded_text, share_of
@@ -96,6 +97,7 @@ class PrivateClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         super()._set_fitted(domain, ledger, forest)
         self.classes_ = sorted_classes(domain)[1]
 
+    @on_frames
     def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Predict the logarithm of the probability of each class; see :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
@@ -271,6 +273,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             message = "A column-vector y was passed when a 1d array was expected; give for example y.ravel()."
             warnings.warn(message, DataConversionWarning, stacklevel=3)
         self._check_groups(given=groups is not None)
+        on_cluster = distributed_table(X, y)
+        if on_cluster is not None:
+            if groups is not None:
+                raise ValueError(GROUPS_ON_CLUSTER)
+            self._fit_distributed(on_cluster)
+            return
         budgets = spending.in_force(self._carried())  # once: a block that is left meanwhile has to pay all the same
         self._refuse_waived(budgets)
         domain = self._resolve_domain(X, y)
@@ -333,7 +341,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def _fit_partitions(
-        self, batches: CheckedBatches, encode: Callable[[Domain], Partitions], *, persons_ok: bool = False
+        self,
+        batches: CheckedBatches,
+        encode: Callable[[Domain], Partitions],
+        *,
+        persons_ok: bool = False,
+        stacklevel: int = 3,
     ) -> None:
         """Fit to the partitions that are made when the domain is known.
 
@@ -345,6 +358,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             Given the domain, returns all records in partitions.
         persons_ok : bool, default=False
             Whether there can be groups.
+        stacklevel : int, default=3
+            Whose line warnings name, as for :func:`warnings.warn` in this method.
         """
         budgets = spending.in_force(self._carried())
         self._refuse_waived(budgets)
@@ -368,7 +383,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             settings = self._without(learning, self._check_settings(domain.n_features))
         plan = self._plan(settings, domain)
         self._name_columns(None, domain, reset=True)
-        self._fit_encoded(encode(domain), domain, settings, plan, source, budgets, stacklevel=4)
+        self._fit_encoded(encode(domain), domain, settings, plan, source, budgets, stacklevel=stacklevel + 1)
 
     def _with_named_columns(self, batches: Iterable[tuple[Any, ...]], domain: Domain) -> Iterator[tuple[Any, ...]]:
         """Yield batches whose columns have the same names."""
@@ -376,6 +391,27 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             self._check_groups(given=has_groups(batch))
             self._name_columns(batch[0], domain, reset=i == 0)
             yield batch
+
+    def _fit_distributed(self, table: DistributedTable, *, stacklevel: int = 4) -> None:
+        """Fit to records on a cluster, each of which is a person of its own."""
+        name = type(self).__name__
+        if not self._takes_partitions:
+            raise ValueError(f"{name} needs all of its rows in this process; give tables in memory, not on a cluster.")
+        if isinstance(self.domain, str):
+            raise ValueError(f"{name} needs a Domain for tables on a cluster: inferring it takes all of the data.")
+        domain = self._resolve_domain(None, None)
+        if domain.is_open:
+            raise ValueError(
+                "The domain is open, and learning it on a cluster is not supported; learn it first in one process, "
+                "with Domain.learn, or declare all of its ranges and levels."
+            )
+        shown = VERBOSE.check(self.verbose)
+
+        def encode(domain: Domain) -> Partitions:
+            return table.partitions(domain, shown=shown)
+
+        self._fit_partitions(CheckedBatches(()), encode, stacklevel=stacklevel + 1)
+        self._name_columns(table.no_rows, domain, reset=True)
 
     def _open_scratch(self, folder: Path) -> Scratch:
         """Return scratch files in a folder, for a fit that can have its rows there."""

@@ -14,6 +14,7 @@ from diprime.domain import Domain
 from diprime.engines.partition import Partitions
 from diprime.engines.partitioned_scores import PartitionedScoreEngine
 from diprime.estimators.base import explains_class_weight, sorted_classes
+from diprime.estimators.frames import on_frames
 from diprime.estimators.parameters import (
     BOOSTING,
     DELTA,
@@ -268,6 +269,7 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
             return scores if order[1] == 1 else -scores
         return np.asarray(scores[..., order])
 
+    @on_frames
     def decision_function(self, X: Any) -> Floats:
         """Return the scores of each row.
 

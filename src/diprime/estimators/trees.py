@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from diprime._util.threads import Threads
 from diprime.domain import Task
 from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator
+from diprime.estimators.frames import on_frames
 from diprime.estimators.parameters import MAX_RECORDS_PER_GROUP, N_JOBS, Parameter, record_parameters
 from diprime.model.additive import AdditiveForest
 from diprime.model.files import ModelContent, save_content
@@ -60,6 +61,7 @@ class PrivateTrees(PrivateEstimator):
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
+    @on_frames
     def apply(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the leaf that each row reaches in each tree.
 
@@ -124,6 +126,7 @@ class TreeClassifierMixin(PrivateClassifierMixin):
 
     _task: Task = "classification"
 
+    @on_frames
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Predict the probability of each class, in the order of ``classes_``.
 
@@ -140,6 +143,7 @@ class TreeClassifierMixin(PrivateClassifierMixin):
         means = self._predict_outputs(X)
         return np.asarray(np.minimum(means, 1.0, out=means))  # the weights of the trees sum to one up to rounding
 
+    @on_frames
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the most probable class of each row.
 
@@ -163,6 +167,7 @@ class TreeRegressorMixin(RegressorMixin):  # type: ignore[misc]
 
     _task: Task = "regression"
 
+    @on_frames
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Predict the target of each row.
 
