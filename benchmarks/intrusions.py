@@ -44,6 +44,6 @@ def draw(n_rows: int, seed: int, *, least: int = 0) -> tuple[npt.NDArray[np.floa
     counts = np.minimum(LARGEST ** place[:, N_RATES:-N_CATEGORIES] * spread, LARGEST)
     usual = (place[:, -N_CATEGORIES:] * N_LEVELS).astype(int)
     any_level = rng.integers(N_LEVELS, size=usual.shape)
-    kinds = np.where(rng.random(usual.shape) < 0.7, usual, any_level)  # noqa: PLR2004 -- used once
+    kinds = np.where(rng.random(usual.shape) < 0.7, usual, any_level)
     order = rng.permutation(len(y))
     return np.hstack([rates, counts, kinds])[order], y[order]

@@ -12,8 +12,11 @@ from diprime.model.noise import mean_variance
 
 Floats = npt.NDArray[np.float64]
 
-CLEAR_VARIANCES = 16
-"""How many variances of its noise a squared difference has to exceed to be believed; found by measurement."""
+RISE_VARIANCES, FALL_VARIANCES = 16, 4
+"""How many variances of its noise a squared difference has to exceed to be believed; found by measurement.
+
+A rise asks for more, because a weight multiplies it.
+"""
 TINY = 1e-9  # avoids division by zero counts
 
 
@@ -82,8 +85,8 @@ def class_means(leaves: LeafSums) -> tuple[Floats, Floats]:
 
     A weight multiplies the noise of a rare class as it multiplies its records. So each class is estimated by itself,
     from the shares of all records down: its share at a node is that of the parent, moved towards the node's own by
-    max(0, 1 - v/d²), where d is their difference. Here v is the variance that sampling gives d, and
-    `CLEAR_VARIANCES` times the one that noise gives it. Where a class does not stand out, its share stays what it is
+    max(0, 1 - v/d²), where d is their difference. Here v is the variance that sampling gives d, and `RISE_VARIANCES`
+    or `FALL_VARIANCES` times the one that noise gives it. Where a class does not stand out, its share stays what it is
     further up, and with balanced weights counts as much as that of any other class.
 
     The share of a class in all records is at least the standard deviation of its noise.
@@ -99,7 +102,7 @@ def class_means(leaves: LeafSums) -> tuple[Floats, Floats]:
         parents = np.repeat(means, n_nodes // means.shape[1], axis=1)
         differences = to_simplex(sums / counts) - parents
         noise = mean_variance(leaves.noise_variance * (n_leaves // n_nodes), parents, counts, n_outputs)
-        variance = CLEAR_VARIANCES * noise + parents * (1 - parents) / counts
+        variance = np.where(differences > 0, RISE_VARIANCES, FALL_VARIANCES) * noise + parents * (1 - parents) / counts
         squares = differences**2
         kept = np.divide(squares - variance, squares, out=np.zeros_like(squares), where=squares > variance)
         means = to_simplex(parents + kept * differences)

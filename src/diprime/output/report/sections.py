@@ -9,8 +9,6 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
 from diprime._util.version import __version__
 from diprime.domain import Domain
 from diprime.domain.features import bounds
