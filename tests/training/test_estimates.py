@@ -132,7 +132,7 @@ def test_class_shares_are_always_distributions(sums, noise_variance):
 
 
 def rare_class(seed):
-    """Return 64 leaves with noise of deviation 14: two large classes, and 500 records of a rare one in the last leaf."""
+    """Return 64 leaves with noise of deviation 14: two large classes, and a rare one, 500 records in the last leaf."""
     rng = np.random.default_rng(seed)
     sums = np.zeros((1, 64, 3))
     sums[0, :, 0], sums[0, :, 1] = rng.permutation([900.0] * 32 + [100.0] * 32), 500
