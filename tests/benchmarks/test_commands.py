@@ -13,6 +13,7 @@ from benchmarks.paths import ROOT
     [
         "attacks",
         "audit",
+        "class_weights",
         "fuzz",
         "mutants",
         "open_domains",
@@ -21,6 +22,7 @@ from benchmarks.paths import ROOT
         "scores",
         "search",
         "speed",
+        "speed.many_classes",
         "speed.memory",
         "utility",
     ],
