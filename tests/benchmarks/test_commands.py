@@ -19,6 +19,7 @@ from benchmarks.paths import ROOT
         "open_domains",
         "paper",
         "persons",
+        "random_forests",
         "scores",
         "search",
         "speed",

@@ -176,7 +176,8 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
         Whether the trees learn from disjoint parts of the rows, each with all of epsilon. If False, every tree learns
         from all rows with an equal share of epsilon. ``"joint"`` at infinite epsilon is then a random forest: every
         tree learns from a random subsample and, for classification, ``max_features="auto"`` is the square root of the
-        number of features.
+        number of features. ``n_estimators="auto"`` is 30, and ``max_depth="auto"`` the base-2 logarithm of the number
+        of rows, at most 16, or less where all trees together would have more than 16 million sums in their leaves.
     accounting : {"strict", "paper"}, default="strict"
         How the budget is counted. ``"paper"`` follows the DiPriMe paper, for comparison only: it is not private.
     class_weight : dict, "balanced" or None, default=None
@@ -351,7 +352,8 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
         Whether the trees learn from disjoint parts of the rows, each with all of epsilon. If False, every tree learns
         from all rows with an equal share of epsilon. ``"joint"`` at infinite epsilon is then a random forest: every
         tree learns from a random subsample and, for classification, ``max_features="auto"`` is the square root of the
-        number of features.
+        number of features. ``n_estimators="auto"`` is 30, and ``max_depth="auto"`` the base-2 logarithm of the number
+        of rows, at most 16, or less where all trees together would have more than 16 million sums in their leaves.
     accounting : {"strict", "paper"}, default="strict"
         How the budget is counted. ``"paper"`` follows the DiPriMe paper, for comparison only: it is not private.
     max_records_per_group : int, default=1
