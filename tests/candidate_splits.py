@@ -85,7 +85,8 @@ def mask_costs(histograms, nodes, features, masks, cost):
     """Return the costs of masks by the kernel that chooses among medians."""
     costs = np.empty(len(masks), dtype=np.int64)
     rows = histograms.rows(np.asarray(nodes))
-    scoring.mask_costs(cost.rule(histograms.layout), histograms.view, rows, np.asarray(features), masks, costs)
+    rule, scratch = cost.rule(histograms.layout), histograms.scratch
+    scoring.mask_costs(rule, histograms.view, rows, np.asarray(features), masks, scratch, costs)
     return costs
 
 

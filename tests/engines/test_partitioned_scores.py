@@ -41,12 +41,12 @@ def draw_grid(rng):
     return CellGrid(features, np.ascontiguousarray(cells.astype(np.uint8)), int(np.prod(sizes)))
 
 
-def answers(kind, layout, codes, target, n_threads=1, n_rounds=6, seed=1):
+def answers(kind, layout, codes, target, n_threads=1, n_rounds=6, seed=1, weights=None):
     """Return everything that an engine says in some rounds, in some of which scores do not move or are asked twice."""
     rng = np.random.default_rng(seed)
     gradients = gradients_of(layout)
     with Threads(n_threads) as threads:
-        engine = score_engine(EncodedRows(codes), target, layout, threads, kind=kind)
+        engine = score_engine(EncodedRows(codes), target, layout, threads, weights, kind=kind)
         said = [engine.target_counts(), engine.code_sums()]
         engine.start(rng.integers(-(2**20), 2**20, gradients.n_scores).astype(np.int32))
         for number in range(n_rounds):
@@ -119,11 +119,9 @@ def test_a_weighted_record_counts_as_so_many_equal_ones(name):
     codes, target = draw_rows(layout, 150)
     weights = np.random.default_rng(2).integers(1, 9, 150).astype(np.uint8)
 
-    def weighted(*arguments):
-        return LocalScoreEngine(*arguments, weights)
-
     repeated = np.repeat(codes, weights, axis=0), np.repeat(target, weights)
-    assert_same(answers(weighted, layout, codes, target), answers(NumpyScoreEngine, layout, *repeated))
+    found = answers(PartitionedScoreEngine, layout, codes, target, weights=weights)
+    assert_same(found, answers(NumpyScoreEngine, layout, *repeated))
 
 
 def test_the_order_of_rows_does_not_matter():

@@ -20,19 +20,28 @@ from diprime import (
     Domain,
     Numeric,
 )
-from diprime.estimators.parameters import BOOSTING, FOREST, read_parameters, record_parameters, recorded
+from diprime.estimators.parameters import (
+    BOOSTING,
+    BOOSTING_CLASSIFIER,
+    FOREST,
+    FOREST_CLASSIFIER,
+    read_parameters,
+    record_parameters,
+    recorded,
+)
 from diprime.report import render
 from tests.docstrings import read_defaults, read_sections
 from tests.estimators.domains import NUMBER, YES_NO
 from tests.small_data import DOMAINS, boost, fit, make
 
 TABLES = {
-    DiPriMeClassifier: FOREST,
+    DiPriMeClassifier: FOREST_CLASSIFIER,
     DiPriMeRegressor: FOREST,
-    DiPriMeBoostingClassifier: BOOSTING,
+    DiPriMeBoostingClassifier: BOOSTING_CLASSIFIER,
     DiPriMeBoostingRegressor: BOOSTING,
 }
-BY_NAME = {parameter.name: parameter for parameter in (*FOREST, *BOOSTING)}
+BY_NAME = {parameter.name: parameter for parameter in (*FOREST_CLASSIFIER, *BOOSTING_CLASSIFIER)}
+OF_BOOSTING = (BOOSTING, BOOSTING_CLASSIFIER)
 
 
 # -- agreement --------------------------------------------------------------------------------------------------------
@@ -70,17 +79,20 @@ def test_model_files_and_reports_hold_the_recorded_parameters(estimator):
 @pytest.mark.parametrize("estimator", TABLES)
 def test_what_is_recorded_is_read_back(estimator):
     model, table = fit_small(estimator), TABLES[estimator]
-    record = record_parameters(model.fitted_params_, table)
-    assert read_parameters(record, table) == {name: getattr(model, name) for name in recorded(table)}
-    assert read_parameters({"epsilon": "1/2", "delta": "1/8"} if table is BOOSTING else {"epsilon": "1/2"}, table) == {
+    domain = model.domain_
+    record = record_parameters(model.fitted_params_, table, domain)
+    assert read_parameters(record, table, domain) == {name: getattr(model, name) for name in recorded(table)}
+    is_boosted = table in OF_BOOSTING
+    least = {"epsilon": "1/2", "delta": "1/8"} if is_boosted else {"epsilon": "1/2"}
+    assert read_parameters(least, table, domain) == {
         **{name: parameter.default for name, parameter in recorded(table).items()},
-        **({"epsilon": 0.5, "delta": 0.125} if table is BOOSTING else {"epsilon": 0.5}),
+        **({"epsilon": 0.5, "delta": 0.125} if is_boosted else {"epsilon": 0.5}),
     }
     for name in {"epsilon", "delta"} & record.keys():
         with pytest.raises(ValueError, match=f"^{name} is missing"):
-            read_parameters({other: value for other, value in record.items() if other != name}, table)
+            read_parameters({other: value for other, value in record.items() if other != name}, table, domain)
     with pytest.raises(ValueError, match="does not know"):
-        read_parameters({**record, "mtry": 3}, table)
+        read_parameters({**record, "mtry": 3}, table, domain)
 
 
 @pytest.mark.parametrize("estimator", [DiPriMeClassifier, DiPriMeRegressor])
@@ -96,7 +108,7 @@ def test_every_setting_of_a_boosted_fit_is_a_parameter(estimator):
     assert settings["n_fits"] == 1, "only a search divides the budget of a fit"
 
 
-@pytest.mark.parametrize("table", [FOREST, BOOSTING])
+@pytest.mark.parametrize("table", [FOREST, FOREST_CLASSIFIER, BOOSTING, BOOSTING_CLASSIFIER])
 def test_what_is_not_recorded_is_about_a_machine_or_a_secret_or_held_elsewhere(table):
     names = {parameter.name for parameter in table}
     assert names - recorded(table).keys() == {"domain", "n_jobs", "random_state", "verbose"}
@@ -113,12 +125,17 @@ def test_the_documentation_names_every_parameter(estimator):
     assert list(sections) == ["Parameters", "Attributes", "Examples"]
     documented = re.findall(r"^(\w+) : ", sections["Parameters"], flags=re.MULTILINE)
     assert documented == list(inspect.signature(estimator).parameters)
-    first = next(other for other, table in TABLES.items() if table is TABLES[estimator])
-    assert sections["Parameters"] == read_sections(first)["Parameters"]  # it is written twice
+    classifier = DiPriMeBoostingClassifier if TABLES[estimator] in OF_BOOSTING else DiPriMeClassifier
+    shared = without_class_weight(read_sections(classifier)["Parameters"])
+    assert without_class_weight(sections["Parameters"]) == shared  # it is written twice
     fitted = fit_small(estimator)
     documented = set(re.findall(r"^(\w+_) : ", sections["Attributes"], flags=re.MULTILINE))
     assert {name for name in vars(fitted) if name.endswith("_")} <= documented
     assert all(hasattr(fitted, name) for name in documented - {"feature_names_in_"})
+
+
+def without_class_weight(text):
+    return re.sub(r"^class_weight : .*\n(    .*\n)+", "", text, flags=re.MULTILINE)
 
 
 def task_of(estimator):
@@ -131,7 +148,7 @@ def domain_of(estimator):
 
 def fit_small(estimator):
     task = task_of(estimator)
-    return (fit if TABLES[estimator] is FOREST else boost)(task, *make(task, 60))
+    return (boost if TABLES[estimator] in OF_BOOSTING else fit)(task, *make(task, 60))
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
@@ -155,6 +172,16 @@ BAD_VALUES = [
     ("accounting", "loose", ValueError, "accounting must be one of 'strict', 'paper', got 'loose'."),
     ("max_records_per_group", 0, ValueError, "max_records_per_group must be an integer from 1 to 100, got 0."),
     ("max_records_per_group", 2.0, ValueError, "max_records_per_group must be an integer from 1 to 100, got 2.0."),
+    ("class_weight", "equal", ValueError, 'class_weight must be None, "balanced" or a dict of classes and weights'),
+    ("class_weight", [1, 2], ValueError, 'class_weight must be None, "balanced" or a dict of classes and weights'),
+    (
+        "class_weight",
+        {"a": 0},
+        ValueError,
+        "class_weight must have weights from 1e-09 to 1e+09, got 0 for the class 'a'.",
+    ),
+    ("class_weight", {"a": math.nan}, ValueError, "class_weight must have weights from 1e-09 to 1e+09, got nan"),
+    ("class_weight", {"a": True}, ValueError, "class_weight must have weights from 1e-09 to 1e+09, got True"),
     ("partition", "yes", ValueError, "partition must be one of True, False, got 'yes'."),
     ("partition", 1, ValueError, "partition must be one of True, False, got 1."),
     ("partition", None, ValueError, "partition must be one of True, False, got None."),

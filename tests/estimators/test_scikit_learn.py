@@ -113,15 +113,6 @@ def test_the_error_about_numbers_depends_on_the_dtype_alone(y, classifier):
     model.fit(np.zeros((2, 3)), np.array(y, dtype=object))  # objects may be of any type: these are no classes
 
 
-@pytest.mark.parametrize("classifier", CLASSIFIERS)
-def test_class_weight_is_refused_with_advice(classifier):
-    with pytest.raises(TypeError, match=r"has no class_weight: .* divide the columns of predict_proba"):
-        classifier(1.0, YES_NO, class_weight="balanced")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'weight'"):
-        classifier(1.0, YES_NO, weight=1)
-    assert "class_weight" not in classifier().get_params()
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_saved_models_predict_the_same(task, tmp_path):
     rows, target = make(task, 500)

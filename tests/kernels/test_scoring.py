@@ -28,6 +28,11 @@ costs_of = st.builds(
 )
 
 
+def compiled(name, *arguments):
+    """Build an argument of the compiled kernel alone."""
+    return getattr(BOTH.compiled, name)(*arguments)
+
+
 @dataclass(frozen=True)
 class Layout:
     n_columns: int
@@ -48,9 +53,14 @@ class Layout:
         rule = build("CostRule", scale, float(self.whole), float(cost.linear_tail), cost.balance, cost.min_rows)
         return rule, build("BinsView", bins, self.n_columns, self.shift)
 
+    def scratch(self, build=BOTH.build):
+        """Return memory of a kernel, with something in it."""
+        table, codes = np.full((257, self.n_columns), 5, dtype=np.uint64), np.full((3, 256), 5, dtype=np.int64)
+        return build("Scratch", np.full((4, 256), 5.0), table, codes)
+
     def compiled_arguments(self, cost, bins):
         """Return the same for the compiled kernel alone."""
-        return self.arguments(cost, bins, lambda name, *arguments: getattr(BOTH.compiled, name)(*arguments))
+        return self.arguments(cost, bins, compiled)
 
 
 NUMBER, TWO_CLASSES, THREE_CLASSES = Layout(1, 38, 4096), Layout(1, 32, 1), Layout(3, 32, 1)
@@ -152,7 +162,7 @@ def numeric_costs(layout, bins, low, high, missing, n_cells, cost, *, place=(0, 
         np.array([high], dtype=np.uint8),
         np.array([missing], dtype=np.uint8),
         one,
-        np.full((4, 256), 5.0),
+        layout.scratch(),
         np.full(1, 7, dtype=np.uint8),
         np.full((1, 2 * n_cells), UNTOUCHED, dtype=np.int64),
     )
@@ -243,7 +253,9 @@ def test_a_thousand_columns(linear_tail, style):
     check_slots(layout, costs, cells, expected_slots(0, 2, True, 3), cost)
     zero, right = np.zeros(1, dtype=np.int64), threshold(1, missing_right=True)
     found = zero.copy()
-    BOTH.compiled.mask_costs(*layout.compiled_arguments(cost, bins), zero, zero, masks_of(right[None]), found)
+    BOTH.compiled.mask_costs(
+        *layout.compiled_arguments(cost, bins), zero, zero, masks_of(right[None]), layout.scratch(compiled), found
+    )
     check_cost(found[0], layout, cells, right, cost)
 
 
@@ -263,7 +275,7 @@ def test_several_nodes_and_features_in_one_call():
     costs, mirrored = np.full((6, 18), UNTOUCHED, dtype=np.int64), np.full(6, 7, dtype=np.uint8)
     after, _ = BOTH(
         "numeric_costs", *layout.arguments(cost, bins), nodes, features, low, high, missing, rows,
-        np.zeros((4, 256)), mirrored, costs,
+        layout.scratch(), mirrored, costs,
     )  # fmt: skip
     mirrored, costs = after[-2:]
     assert mirrored.tolist() == [0, 0, 7, 0, 1, 7]
@@ -299,7 +311,9 @@ def test_mask_costs_are_those_of_exact_arithmetic(seed, layout, style, cost, n):
     nodes, features = rng.integers(0, 2, size=n), rng.integers(0, 2, size=n)
     rights = draw_rights(rng, n)
     costs = np.full(n, UNTOUCHED, dtype=np.int64)
-    after, _ = BOTH("mask_costs", *layout.arguments(cost, bins), nodes, features, masks_of(rights), costs)
+    after, _ = BOTH(
+        "mask_costs", *layout.arguments(cost, bins), nodes, features, masks_of(rights), layout.scratch(), costs
+    )
     for i in range(n):
         check_cost(after[-1][i], layout, cells[2 * nodes[i] + features[i]], rights[i], cost)
 
@@ -321,7 +335,7 @@ def test_categorical_costs_are_those_of_their_masks_where_both_sides_can_occur(s
     costs = np.full((4, 9), UNTOUCHED, dtype=np.int64)
     after, _ = BOTH(
         "categorical_costs", *layout.arguments(cost, bins), nodes, features, starts, sizes,
-        masks_of(rights), masks_of(allowed), rows, costs,
+        masks_of(rights), masks_of(allowed), rows, layout.scratch(), costs,
     )  # fmt: skip
     absent = np.ones((3, 9), dtype=bool)
     for i in range(3):
@@ -340,11 +354,11 @@ def test_no_pairs(name):
     none, bins = np.zeros(0, dtype=np.int64), np.zeros((1, 256), dtype=np.uint64)
     no_masks, no_bytes = np.zeros((0, 32), np.uint8), np.zeros(0, np.uint8)
     head = TWO_CLASSES.arguments(MEDIAN_COST, bins)
-    scratch, flags, two = np.zeros((4, 256)), np.zeros(2, np.uint8), np.zeros((2, 4), dtype=np.int64)
+    scratch, flags, two = TWO_CLASSES.scratch(), np.zeros(2, np.uint8), np.zeros((2, 4), dtype=np.int64)
     if name == "mask_costs":
-        BOTH(name, *head, none, none, no_masks, none)
+        BOTH(name, *head, none, none, no_masks, scratch, none)
     elif name == "categorical_costs":
-        BOTH(name, *head, none, none, none, none, no_masks, no_masks, none, two)
+        BOTH(name, *head, none, none, none, none, no_masks, no_masks, none, scratch, two)
     else:
         BOTH(name, *head, none, none, no_bytes, no_bytes, no_bytes, none, scratch, flags, two)
 
@@ -357,14 +371,14 @@ def all_costs(layout, cells, cost, rights):
     bins, zero = as_bins(layout, cells).reshape(1, -1), np.zeros(1, dtype=np.int64)
     bytes_of, arguments = lambda value: np.array([value], np.uint8), layout.compiled_arguments(cost, bins)
     thresholds, of_masks = np.zeros((1, 510), dtype=np.int64), np.zeros(len(rights), dtype=np.int64)
-    scratch, mirrored = np.zeros((4, 256)), bytes_of(0)
+    scratch, mirrored = layout.scratch(compiled), bytes_of(0)
     BOTH.compiled.numeric_costs(
         *arguments, zero, zero, bytes_of(0), bytes_of(254), bytes_of(1), zero, scratch, mirrored, thresholds
     )
     if mirrored[0]:
         thresholds[:, 255:] = thresholds[:, :255]
     zeros = np.zeros(len(rights), dtype=np.int64)
-    BOTH.compiled.mask_costs(*arguments, zeros, zeros, masks_of(rights), of_masks)
+    BOTH.compiled.mask_costs(*arguments, zeros, zeros, masks_of(rights), scratch, of_masks)
     return np.concatenate([thresholds[0], of_masks])
 
 

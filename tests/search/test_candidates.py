@@ -43,7 +43,7 @@ def test_what_is_promised_cannot_be_chosen(name):
 
 def test_fixed_parameters_are_those_that_decide_about_privacy_or_one_machine():
     decisive = {"epsilon", "delta", "domain", "accounting", "max_records_per_group", "random_state"}
-    assert sorted(FIXED) == sorted({*decisive, "n_jobs", "verbose"})
+    assert sorted(FIXED) == sorted({*decisive, "class_weight", "n_jobs", "verbose"}), "errors have no weights"
 
 
 @pytest.mark.parametrize(

@@ -173,3 +173,15 @@ def test_a_level_has_no_more_windows_than_fit_in_memory():
 def test_windows_at_most_leave_most_of_epsilon_for_splits_and_leaves():
     most = 1 + len(defaults.window_levels(10**12, Fraction(10**6), 1, 1000))
     assert 1 - defaults.COUNTS_SHARE - 2 * most * defaults.QUANTILE_SHARE > Fraction(7, 10)
+
+
+def test_random_forests_are_as_deep_as_rows_allow_however_many_trees_there_are_until_memory_ends():
+    for n_outputs in (2, 26):
+        depths = [defaults.random_forest_depth(rows, 30, n_outputs) for rows in ROWS]
+        assert depths == sorted(depths)
+        assert min(depths) >= defaults.MIN_DEPTH
+        assert max(depths) <= defaults.MAX_RANDOM_DEPTH
+    assert {defaults.random_forest_depth(10**4, n_trees, 2) for n_trees in (1, 30, 100)} == {14}
+    for n_trees, n_outputs in itertools.product((1, 1000, 65535), (2, 26, 1000)):
+        depth = defaults.random_forest_depth(10**9, n_trees, n_outputs)
+        assert n_trees * n_outputs * 2**depth <= defaults.MAX_RANDOM_SUMS or depth == defaults.MIN_DEPTH

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.training.estimates import shrunken_means, to_simplex
+from diprime.training.estimates import balanced_weights, class_means, shrunken_means, to_simplex, weighted
 from tests.training.made_leaves import SUMS, assert_distributions, of_sums
 
 
@@ -109,3 +109,67 @@ def test_pure_leaves_without_noise_keep_their_class(n_classes):
     full = sums.sum(axis=-1) > 0
     means = shrunken_means(of_sums(sums), of_classes=True)
     assert np.array_equal(means[full].argmax(axis=-1), sums[full].argmax(axis=-1))
+
+
+# -- class shares that may be weighted --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_trees", [1, 3])
+def test_class_shares_without_noise_are_those_of_the_leaves(n_trees):
+    means, sums = example(n_trees, 16, 4)
+    found, shares = class_means(of_sums(sums))
+    assert found == pytest.approx(means, abs=1e-4)
+    assert shares == pytest.approx(sums.sum(axis=(0, 1)) / sums.sum())
+
+
+@given(SUMS, st.sampled_from([0.0, 1e-6, 1.0, 1e6, 1e15]))
+@settings(deadline=None)
+def test_class_shares_are_always_distributions(sums, noise_variance):
+    found, shares = class_means(of_sums(sums, noise_variance))
+    assert_distributions(found, sums.shape)
+    assert_distributions(shares, sums.shape[-1:])
+    assert_distributions(weighted(found, balanced_weights(shares)), sums.shape)
+
+
+def rare_class(seed):
+    """Return 64 leaves with noise of deviation 14: two large classes, and a rare one, 500 records in the last leaf."""
+    rng = np.random.default_rng(seed)
+    sums = np.zeros((1, 64, 3))
+    sums[0, :, 0], sums[0, :, 1] = rng.permutation([900.0] * 32 + [100.0] * 32), 500
+    sums[0, -1, 2] = 500
+    return of_sums(sums + rng.laplace(0, 10, sums.shape), 200.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rare_class_counts_where_it_stands_out_from_the_noise_and_nowhere_else(seed):
+    leaves = rare_class(seed)
+    means, shares = class_means(leaves)
+    values = weighted(means, balanced_weights(shares))
+    assert values[0, -1].argmax() == 2
+    elsewhere = values[0, :-1].argmax(axis=-1) == 2
+    assert not elsewhere[:32].any()
+    assert elsewhere.sum() <= 4, "next to it, noise hides now and then that there is none"
+    plain = weighted(to_simplex(leaves.sums / leaves.counts[..., None]), balanced_weights(shares))
+    assert (plain[0, :32].argmax(axis=-1) == 2).any(), "noise times the weight would win"
+
+
+def test_where_nothing_stands_out_balanced_classes_are_alike():
+    sums = np.random.default_rng(0).laplace(0, 5, (1, 32, 4)) + np.array([400, 40, 40, 40])
+    means, shares = class_means(of_sums(sums, 50.0))
+    values, plain = (weighted(m, balanced_weights(shares)) for m in (means, to_simplex(sums / 520)))
+    assert np.abs(values - 1 / 4).mean() < 0.0125
+    assert np.abs(plain - 1 / 4).mean() > 0.025
+
+
+def test_shares_are_not_below_their_noise_and_a_class_without_any_gets_no_weight():
+    shares = class_means(of_sums([[[900.0, -30.0]] * 4], 2500.0))[1]
+    assert shares == pytest.approx([3600 / 3700, 100 / 3700])
+    means, shares = class_means(of_sums([[[90.0, 10.0, 0.0], [5.0, 5.0, 0.0]]]))
+    assert balanced_weights(shares).tolist() == pytest.approx([110 / 95 / 3, 110 / 15 / 3, 0])
+    assert (weighted(means, balanced_weights(shares))[..., 2] == 0).all()
+
+
+def test_weights_count_records_several_times():
+    assert weighted(np.array([[0.5, 0.25, 0.25]]), np.array([1.0, 4.0, 2.0])) == pytest.approx(
+        np.array([[0.25, 0.5, 0.25]])
+    )

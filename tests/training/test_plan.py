@@ -264,3 +264,12 @@ def test_checks_of_sums_are_what_refuses(monkeypatch):
         BudgetPlan.make(settings_of("joint"), DOMAINS["binary"])
     monkeypatch.setattr(plan, "check_sum", lambda *_: None)
     assert BudgetPlan.make(settings_of("joint"), DOMAINS["binary"]).counts.total == Fraction(3, 25)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_trees_of_a_random_forest_without_noise_do_not_become_shallow_if_there_are_many(task):
+    of_forest = {"epsilon": math.inf, "partition": False, "max_depth": None}
+    shapes = [planned("joint", task, (2000, 2000), n_estimators=n, **of_forest)[1] for n in (1, 30, None)]
+    assert [(shape.n_trees, shape.depth) for shape in shapes] == [(1, 12), (30, 12), (30, 12)]
+    parts = planned("joint", task, (2000, 2000), n_estimators=30, **{**of_forest, "partition": True})[1]
+    assert parts.depth < 6

@@ -520,3 +520,27 @@ def test_without_partition_every_tree_sees_all_rows_and_with_it_each_row_is_in_o
     per_tree = leaves.counts.sum(axis=1)
     assert per_tree.sum() == (n if partition else 3 * n)
     assert partition or (per_tree == n).all()
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("epsilon", "partition"), [(Fraction(3), True), (Fraction(3), False), (math.inf, True)])
+def test_no_fit_with_a_promise_asks_which_nodes_a_split_could_improve(task, epsilon, partition):
+    watched = WatchedFit("joint", task, epsilon=epsilon, partition=partition)
+    watched.run()
+    assert len(watched.engine.calls_of("node_sums")) == (1 if partition else 3), "of the leaves alone"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_random_forest_without_noise_leaves_pure_nodes_whole(task):
+    depth = 7
+    watched = WatchedFit("joint", task, epsilon=math.inf, partition=False, max_depth=depth, n_rows=40)
+    sums = watched.run().leaves.sums
+    assert len(watched.engine.calls_of("node_sums")) == 3 * (depth + 1)
+    n_whole = 0
+    for level in range(depth):
+        children = sums.reshape(3, 2 ** (level + 1), -1, sums.shape[-1]).sum(axis=2)
+        nodes = children.reshape(3, 2**level, 2, -1).sum(axis=2)
+        whole = (nodes.sum(axis=-1) <= 1) | ((nodes > 0).sum(axis=-1) <= 1)
+        assert (children[:, 1::2][whole] == 0).all()
+        n_whole += (whole & (nodes.sum(axis=-1) > 0)).sum()
+    assert n_whole > 20

@@ -66,6 +66,12 @@ def read_levels(column: pl.Series, levels: Sequence[Any], *, decimal_commas: boo
     return level_column(column.name, at.to_numpy(), levels)
 
 
+def find_level(text: str, levels: Sequence[Any]) -> Any:
+    """Return the level that equals a text, as `read_levels` reads it; None if there is none."""
+    position = _position(text, {level: position for position, level in enumerate(levels)})
+    return levels[position] if position >= 0 else None
+
+
 def level_column(name: str, positions: npt.NDArray[np.int64], levels: Sequence[Any]) -> pl.Series:
     """Return a column of levels from their positions; -1 stands for a value that is no level, -2 for a missing one."""
     if not all(isinstance(level, str) for level in levels):

@@ -7,13 +7,12 @@ import numbers
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import wraps
 from itertools import islice
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -46,7 +45,6 @@ OTHER_UNIT = {
     "record": "The domain was learnt from persons, and the fit takes every record for a person; give groups to fit.",
 }
 
-_Parameters = ParamSpec("_Parameters")
 _Model = TypeVar("_Model", bound="PrivateEstimator")
 
 
@@ -68,26 +66,6 @@ def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
     objects = np.empty(len(classes), dtype=object)
     objects[:] = classes
     return order, objects
-
-
-def explains_class_weight(init: Callable[_Parameters, None]) -> Callable[_Parameters, None]:
-    """Let the constructor of an estimator say why classifiers have no ``class_weight``, and what to do instead.
-
-    Its signature stays as it is, for scikit-learn reads the parameters off it.
-    """
-
-    @wraps(init)
-    def checked(*arguments: _Parameters.args, **parameters: _Parameters.kwargs) -> None:
-        model = arguments[0]
-        if "class_weight" in parameters and isinstance(model, ClassifierMixin):
-            raise TypeError(
-                f"{type(model).__name__} has no class_weight: a weight would multiply the noise that protects a "
-                "record; to favour rare classes, divide the columns of predict_proba by public shares of the classes, "
-                "and take the largest."
-            )
-        init(*arguments, **parameters)
-
-    return checked
 
 
 class PrivateClassifierMixin(ClassifierMixin):  # type: ignore[misc]
@@ -507,7 +485,11 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _remember_parameters(self) -> None:
         """Keep the parameters of the fit, which files and reports tell whatever they are changed to later."""
         parameters = self.get_params(deep=False)
-        self.fitted_params_ = {name: value for name, value in parameters.items() if name not in NOT_OF_THE_MODEL}
+        self.fitted_params_ = {
+            name: dict(value) if isinstance(value, Mapping) else value  # which could be changed in place
+            for name, value in parameters.items()
+            if name not in NOT_OF_THE_MODEL
+        }
 
     # -- use -----------------------------------------------------------------------------------------------------------
 

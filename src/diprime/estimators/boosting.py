@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -13,10 +14,12 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.engines.partition import Partitions
 from diprime.engines.partitioned_scores import PartitionedScoreEngine
-from diprime.estimators.base import explains_class_weight, sorted_classes
+from diprime.estimators.base import sorted_classes
 from diprime.estimators.frames import on_frames
 from diprime.estimators.parameters import (
     BOOSTING,
+    BOOSTING_CLASSIFIER,
+    CLASS_WEIGHT,
     DELTA,
     DOMAIN,
     EPSILON,
@@ -49,7 +52,6 @@ class _Boosting(PrivateTrees):
     forest_: AdditiveForest
     _parameters = BOOSTING
 
-    @explains_class_weight
     def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
         self,
         epsilon: float = EPSILON.default,
@@ -118,7 +120,7 @@ class _Boosting(PrivateTrees):
             (r.structure, self._in_order(r.steps.astype(np.float64) * scale, domain)[None], r.weights[None])
             for r in boosted.rounds
         ]
-        offset = base + self._in_order(boosted.offset.astype(np.float64) * scale, domain)
+        offset = base + self._in_order(self._start(boosted.offset.astype(np.float64) * scale, domain), domain)
         magnitude = np.abs(offset).max() + sum(np.abs(values).max() for _, values, _ in rounds)
         quantum = quantum_for(max(float(magnitude), *map(abs, domain.output_range)))
         return AdditiveForest.of_rounds(rounds, offset, quantum, boosted.code_sums.counts, domain)
@@ -126,6 +128,10 @@ class _Boosting(PrivateTrees):
     @abstractmethod
     def _units(self, boosted: Boosted, domain: Domain) -> tuple[float, float]:
         """Return what one unit of a released score is in the model, and what is added to all scores."""
+
+    def _start(self, scores: Floats, domain: Domain) -> Floats:
+        """Return what the scores of the model start from, given what those of the rounds started from."""
+        return scores
 
     @abstractmethod
     def _in_order(self, scores: Floats, domain: Domain) -> Floats:
@@ -181,6 +187,10 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
     interactions : bool, default=True
         Whether half of the rounds cut two features at once. If False, the model is a sum of functions of single
         features.
+    class_weight : dict, "balanced" or None, default=None
+        What the records of a class count in predictions, relative to those of other classes; classes that a dict does
+        not list weigh one. ``"balanced"`` gives all classes the same part of all records, by shares that are released
+        anyway. Weights cost no privacy, because they are applied to what is released.
     max_records_per_group : int, default=1
         The largest number of records of one person, if ``fit`` is given ``groups``. Of a person who has more, a random
         choice is used. A person's records weigh as one together, so a larger number does not add noise, except that
@@ -233,6 +243,41 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
     np.True_
     """
 
+    _parameters = BOOSTING_CLASSIFIER
+
+    def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
+        self,
+        epsilon: float = EPSILON.default,
+        domain: Domain | Literal["infer"] | None = DOMAIN.default,
+        *,
+        delta: float = DELTA.default,
+        n_rounds: int | Literal["auto"] = N_ROUNDS.default,
+        learning_rate: float | Literal["auto"] = LEARNING_RATE.default,
+        interactions: bool = INTERACTIONS.default,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = CLASS_WEIGHT.default,
+        max_records_per_group: int = MAX_RECORDS_PER_GROUP.default,
+        n_jobs: int | None = N_JOBS.default,
+        random_state: Any = RANDOM_STATE.default,
+        verbose: int = VERBOSE.default,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            domain,
+            delta=delta,
+            n_rounds=n_rounds,
+            learning_rate=learning_rate,
+            interactions=interactions,
+            max_records_per_group=max_records_per_group,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def _check_shared_settings(self, n_features: int, n_fits: int) -> BoostingSettings:
+        CLASS_WEIGHT.check(self.class_weight)
+        return super()._check_shared_settings(n_features, n_fits)
+
     def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> DiPriMeBoostingClassifier:
         """Fit a boosted model to records and their classes.
 
@@ -262,6 +307,19 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
 
     def _units(self, boosted: Boosted, domain: Domain) -> tuple[float, float]:
         return 1 / boosted.score_unit, 0.0
+
+    def _start(self, scores: Floats, domain: Domain) -> Floats:
+        """Add the logarithms of the weights: odds are multiplied by those of the weights, whatever a row adds.
+
+        The scores of the rounds start from the logarithms of the classes' shares, which balanced weights cancel.
+        """
+        weights = self._class_weights(domain)
+        if weights is None:
+            return scores
+        if isinstance(weights, str):
+            return np.zeros_like(scores)
+        logs = np.log(weights)
+        return np.asarray(scores + (logs[1:] - logs[0] if len(logs) == 2 else logs - logs.mean()))  # noqa: PLR2004 -- one score for two classes
 
     def _in_order(self, scores: Floats, domain: Domain) -> Floats:
         order = sorted_classes(domain)[0]

@@ -114,7 +114,7 @@ def to_model(data: bytes, path: str | os.PathLike[str]) -> Any:
     try:
         model = estimator(
             domain="infer" if content.domain_inferred else content.domain,
-            **read_parameters(content.parameters, estimator._parameters),
+            **read_parameters(content.parameters, estimator._parameters, content.domain),
         )
         model._check_settings(content.domain.n_features)
     except (ValueError, TypeError, OverflowError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -13,13 +14,15 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.engines.partition import Partitions
 from diprime.engines.partitioned import PartitionedEngine
-from diprime.estimators.base import explains_class_weight, sorted_classes
+from diprime.estimators.base import sorted_classes
 from diprime.estimators.parameters import (
     ACCOUNTING,
     BALANCE,
+    CLASS_WEIGHT,
     DOMAIN,
     EPSILON,
     FOREST,
+    FOREST_CLASSIFIER,
     MAX_DEPTH,
     MAX_FEATURES,
     MAX_RECORDS_PER_GROUP,
@@ -38,7 +41,7 @@ from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.ledger import Accounting, Ledger
 from diprime.privacy.measures import Measure, PureEpsilon
 from diprime.privacy.randomness import RandomSource
-from diprime.training.estimates import LeafSums
+from diprime.training.estimates import LeafSums, balanced_weights, class_means, weighted
 from diprime.training.plan import BudgetPlan
 from diprime.training.policy import STRICT
 from diprime.training.settings import Method, Settings
@@ -51,7 +54,6 @@ class _DiPriMe(PrivateTrees):
     forest_: Forest
     _parameters = FOREST
 
-    @explains_class_weight
     def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
         self,
         epsilon: float = EPSILON.default,
@@ -128,12 +130,11 @@ class _DiPriMe(PrivateTrees):
         with Threads(N_JOBS.check(self.n_jobs)) as threads:
             engine = PartitionedEngine(partitions.executor(threads), domain.n_features, domain.layout, threads)
             structure, leaves = train(engine, domain, settings, plan, ledger, source, threads)
-        means = settings.policy.leaf_means(leaves, domain.layout)
-        return Forest.of_trees(structure, self._leaf_values(means, leaves, domain), leaves.counts)
+        return Forest.of_trees(structure, self._leaf_values(leaves, domain, settings), leaves.counts)
 
     @abstractmethod
-    def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
-        """Return what the leaves predict, given the means of their encoded targets."""
+    def _leaf_values(self, leaves: LeafSums, domain: Domain, settings: Settings) -> npt.NDArray[np.float64]:
+        """Return what the leaves predict, given their released sums."""
 
 
 class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
@@ -173,9 +174,14 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
         Whether the trees learn from disjoint parts of the rows, each with all of epsilon. If False, every tree learns
         from all rows with an equal share of epsilon. ``"joint"`` at infinite epsilon is then a random forest: every
         tree learns from a random subsample and, for classification, ``max_features="auto"`` is the square root of the
-        number of features.
+        number of features. ``n_estimators="auto"`` is 30, and ``max_depth="auto"`` the base-2 logarithm of the number
+        of rows, at most 16, or less where all trees together would have more than 16 million sums in their leaves.
     accounting : {"strict", "paper"}, default="strict"
         How the budget is counted. ``"paper"`` follows the DiPriMe paper, for comparison only: it is not private.
+    class_weight : dict, "balanced" or None, default=None
+        What the records of a class count in predictions, relative to those of other classes; classes that a dict does
+        not list weigh one. ``"balanced"`` gives all classes the same part of all records, by shares that are released
+        anyway. Weights cost no privacy, because they are applied to what is released.
     max_records_per_group : int, default=1
         The largest number of records of one person, if ``fit`` is given ``groups``. Of a person who has more, a random
         choice is used. A person's records weigh as one together, so a larger number does not add noise, except that
@@ -225,6 +231,51 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
     Fraction(1, 1)
     """
 
+    _parameters = FOREST_CLASSIFIER
+
+    def __init__(  # noqa: PLR0913 -- scikit-learn's parameters are arguments of the constructor
+        self,
+        epsilon: float = EPSILON.default,
+        domain: Domain | Literal["infer"] | None = DOMAIN.default,
+        *,
+        method: Method = METHOD.default,
+        n_estimators: int | Literal["auto"] = N_ESTIMATORS.default,
+        max_depth: int | Literal["auto"] = MAX_DEPTH.default,
+        max_features: int | float | Literal["auto", "sqrt", "log2"] | None = MAX_FEATURES.default,
+        split_share: float | Literal["auto"] = SPLIT_SHARE.default,
+        balance: float | Literal["auto"] = BALANCE.default,
+        partition: bool = PARTITION.default,
+        accounting: Accounting = ACCOUNTING.default,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = CLASS_WEIGHT.default,
+        max_records_per_group: int = MAX_RECORDS_PER_GROUP.default,
+        n_jobs: int | None = N_JOBS.default,
+        random_state: Any = RANDOM_STATE.default,
+        verbose: int = VERBOSE.default,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            domain,
+            method=method,
+            n_estimators=n_estimators,
+            max_depth=max_depth,
+            max_features=max_features,
+            split_share=split_share,
+            balance=balance,
+            partition=partition,
+            accounting=accounting,
+            max_records_per_group=max_records_per_group,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def _check_shared_settings(self, n_features: int, n_fits: int) -> Settings:
+        settings = super()._check_shared_settings(n_features, n_fits)
+        if CLASS_WEIGHT.check(self.class_weight) is not None and settings.accounting == "paper":
+            raise ValueError('class_weight needs accounting="strict"; the paper has no weights of classes.')
+        return settings
+
     def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> DiPriMeClassifier:
         """Fit a forest to records and their classes.
 
@@ -252,7 +303,13 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
         self._fit(X, y, refused, groups)
         return self
 
-    def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
+    def _leaf_values(self, leaves: LeafSums, domain: Domain, settings: Settings) -> npt.NDArray[np.float64]:
+        weights = self._class_weights(domain)
+        if weights is None:
+            means = settings.policy.leaf_means(leaves, domain.layout)
+        else:
+            means, shares = class_means(leaves)
+            means = weighted(means, balanced_weights(shares) if isinstance(weights, str) else weights)
         return means[..., sorted_classes(domain)[0]]
 
 
@@ -293,7 +350,8 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
         Whether the trees learn from disjoint parts of the rows, each with all of epsilon. If False, every tree learns
         from all rows with an equal share of epsilon. ``"joint"`` at infinite epsilon is then a random forest: every
         tree learns from a random subsample and, for classification, ``max_features="auto"`` is the square root of the
-        number of features.
+        number of features. ``n_estimators="auto"`` is 30, and ``max_depth="auto"`` the base-2 logarithm of the number
+        of rows, at most 16, or less where all trees together would have more than 16 million sums in their leaves.
     accounting : {"strict", "paper"}, default="strict"
         How the budget is counted. ``"paper"`` follows the DiPriMe paper, for comparison only: it is not private.
     max_records_per_group : int, default=1
@@ -368,7 +426,8 @@ class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
         self._fit(X, y, refused, groups)
         return self
 
-    def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
+    def _leaf_values(self, leaves: LeafSums, domain: Domain, settings: Settings) -> npt.NDArray[np.float64]:
+        means = settings.policy.leaf_means(leaves, domain.layout)
         low, high = domain.output_range
         shares = leaves.low * means[..., :1] + leaves.high * means[..., 1:]
         return np.asarray(low * (1 - shares) + high * shares)

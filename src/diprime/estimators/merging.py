@@ -46,23 +46,7 @@ def merge(models: Sequence[Any]) -> Any:
     models = list(models)
     if not models:
         raise ValueError("There is nothing to merge: give at least one fitted model.")
-    for model in models:
-        if not isinstance(model, PrivateTrees):
-            raise TypeError(f"Only DiPriMe estimators can be merged, got {type(model).__name__}.")
-        check_is_fitted(model)
-        if type(model) is not type(models[0]):
-            raise ValueError(
-                f"{type(models[0]).__name__} and {type(model).__name__} cannot be merged: fit all models alike."
-            )
-        if model.domain_ != models[0].domain_:
-            raise ValueError("Models of different domains cannot be merged: fit both with the same Domain.")
-        if model.privacy_.delta != models[0].privacy_.delta:
-            raise ValueError("Models of different delta cannot be merged: fit both with the same delta.")
-        if model.privacy_.unit != models[0].privacy_.unit:
-            raise ValueError(
-                "A model that protects persons and one that protects single records cannot be merged: fit both with "
-                "groups, or both without."
-            )
+    _check_alike(models)
     first = max(models, key=lambda model: model.privacy_.total)
     merged = type(first)(**{**first.get_params(deep=False), **first.fitted_params_})
     fitted = {k: v for k, v in vars(first).items() if k.endswith("_") and not k.startswith("_")}
@@ -74,3 +58,27 @@ def merge(models: Sequence[Any]) -> Any:
     merged.forest_ = type(first.forest_).merge([m.forest_ for m in models])
     merged.privacy_ = Ledger.merge([m.privacy_ for m in models])
     return merged
+
+
+def _check_alike(models: Sequence[Any]) -> None:
+    """Raise an error unless all models are fitted, of one kind, and predict the same thing."""
+    first = models[0]
+    for model in models:
+        if not isinstance(model, PrivateTrees):
+            raise TypeError(f"Only DiPriMe estimators can be merged, got {type(model).__name__}.")
+        check_is_fitted(model)
+        if type(model) is not type(first):
+            raise ValueError(
+                f"{type(first).__name__} and {type(model).__name__} cannot be merged: fit all models alike."
+            )
+        if model.domain_ != first.domain_:
+            raise ValueError("Models of different domains cannot be merged: fit both with the same Domain.")
+        if model.privacy_.delta != first.privacy_.delta:
+            raise ValueError("Models of different delta cannot be merged: fit both with the same delta.")
+        if model.fitted_params_.get("class_weight") != first.fitted_params_.get("class_weight"):
+            raise ValueError("Models of different class_weight cannot be merged: fit both with the same class_weight.")
+        if model.privacy_.unit != first.privacy_.unit:
+            raise ValueError(
+                "A model that protects persons and one that protects single records cannot be merged: fit both with "
+                "groups, or both without."
+            )

@@ -14,10 +14,11 @@ from fractions import Fraction
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from diprime._util.threads import resolve_n_jobs
 from diprime._util.version import __version__
-from diprime.domain import Domain, Task
+from diprime.domain import Categorical, Domain, Task
 from diprime.domain.features import short
 from diprime.domain.persons import MAX_RECORDS
 from diprime.model.forest import Forest
@@ -31,9 +32,11 @@ MAX_ESTIMATORS = 65535  # trees are numbered in 16 bits
 MAX_BALANCE = 1000
 MAX_ROUNDS = 100_000
 MAX_DELTA = 0.01  # a larger one promises nothing to anybody
+LEAST_WEIGHT, LARGEST_WEIGHT = 1e-9, 1e9  # of a class: products with probabilities neither vanish nor overflow
 ONE_FEATURE_METHODS = ("diprime", "random")
 
 MaxFeatures = int | float | Literal["auto", "sqrt", "log2"] | None
+ClassWeight = Literal["balanced"] | Mapping[Any, float] | None
 Value = TypeVar("Value")
 Setting = TypeVar("Setting")
 
@@ -225,6 +228,56 @@ def count_features(max_features: MaxFeatures, method: Method, n_features: int, *
     return n
 
 
+# -- class_weight -----------------------------------------------------------------------------------------------------
+
+
+def _check_class_weight(value: Any) -> ClassWeight:
+    """Return None, "balanced" or a mapping of classes to weights; which classes there are, the domain says."""
+    if value is None or (isinstance(value, str) and value == "balanced"):
+        return value  # type: ignore[return-value]
+    if not isinstance(value, Mapping):
+        raise ValueError(f'class_weight must be None, "balanced" or a dict of classes and weights, got {value!r}.')
+    for label, weight in value.items():
+        if not (_is_real(weight) and LEAST_WEIGHT <= weight <= LARGEST_WEIGHT):
+            raise ValueError(
+                f"class_weight must have weights from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}, got {weight!r} for the "
+                f"class {short(label)}."
+            )
+    return {label: float(weight) for label, weight in value.items()}
+
+
+def weights_by_class(class_weight: Mapping[Any, float], domain: Domain) -> npt.NDArray[np.float64]:
+    """Return the weight of each class, in the order of the domain; classes that are not in the mapping weigh one.
+
+    Raise a ValueError if the mapping has what is not a class. An open target has no classes yet: those that will be
+    learnt are private until they are paid for, so none can be checked before.
+
+    Examples
+    --------
+    >>> from diprime import Categorical, Numeric
+    >>> weights_by_class({"ill": 5}, Domain({"age": Numeric(0, 100)}, target=Categorical(["well", "ill"])))
+    array([1., 5.])
+    """
+    target = domain.target
+    assert isinstance(target, Categorical)
+    if target.is_open:
+        raise ValueError(
+            'class_weight has weights of classes, which the domain does not list; list them, or give "balanced".'
+        )
+    unknown = [label for label in class_weight if label not in target.levels]
+    if unknown:
+        raise ValueError(f"class_weight has a weight for {short(unknown[0])}, which is not a class of the domain.")
+    return np.array([float(class_weight.get(level, 1)) for level in target.levels])
+
+
+def class_weight_from(weights: list[Any], domain: Domain) -> dict[Any, float]:
+    """Return a mapping of classes from the list that a model file holds."""
+    levels = domain.target.levels if isinstance(domain.target, Categorical) else ()
+    if len(weights) != len(levels):
+        raise ValueError("class_weight does not have one weight for each class.")
+    return dict(zip(levels, weights, strict=True))
+
+
 # -- the table --------------------------------------------------------------------------------------------------------
 
 EPSILON: Parameter[float, Epsilon] = Parameter("epsilon", 1.0, exact_epsilon)
@@ -243,6 +296,7 @@ N_ROUNDS = auto_integer_parameter("n_rounds", low=1, high=MAX_ROUNDS)
 LEARNING_RATE = auto_number_parameter("learning_rate", low=0, high=1, includes_ends=True)
 INTERACTIONS = choice_parameter("interactions", True, (True, False))
 MAX_RECORDS_PER_GROUP = integer_parameter("max_records_per_group", 1, low=1, high=MAX_RECORDS)
+CLASS_WEIGHT: Parameter[ClassWeight, ClassWeight] = Parameter("class_weight", None, _check_class_weight)
 PARTITION = choice_parameter("partition", True, (True, False))
 ACCOUNTING: Parameter[Accounting, Accounting] = choice_parameter("accounting", "strict", get_args(Accounting))
 # The number of threads suits one machine, not the model: the next one may have other cores.
@@ -251,6 +305,13 @@ N_JOBS: Parameter[int | None, int] = Parameter("n_jobs", None, resolve_n_jobs, r
 RANDOM_STATE: Parameter[Any, RandomSource] = Parameter("random_state", None, RandomSource, recorded=False)
 # A progress bar is for the person who watches the fit.
 VERBOSE: Parameter[int, bool] = Parameter("verbose", 0, bool, recorded=False)
+
+
+def _with_class_weight(parameters: tuple[Parameter[Any, Any], ...]) -> tuple[Parameter[Any, Any], ...]:
+    """Return the parameters of a classifier: those of the regressor, and class_weight before those of persons."""
+    at = parameters.index(MAX_RECORDS_PER_GROUP)
+    return (*parameters[:at], CLASS_WEIGHT, *parameters[at:])
+
 
 FOREST: tuple[Parameter[Any, Any], ...] = (
     EPSILON,
@@ -268,7 +329,9 @@ FOREST: tuple[Parameter[Any, Any], ...] = (
     RANDOM_STATE,
     VERBOSE,
 )
-"""The parameters of `DiPriMeClassifier` and `DiPriMeRegressor`, in the order of their constructor."""
+"""The parameters of `DiPriMeRegressor`, in the order of its constructor."""
+FOREST_CLASSIFIER = _with_class_weight(FOREST)
+"""The parameters of `DiPriMeClassifier`, in the order of its constructor."""
 BOOSTING: tuple[Parameter[Any, Any], ...] = (
     EPSILON,
     DOMAIN,
@@ -281,8 +344,9 @@ BOOSTING: tuple[Parameter[Any, Any], ...] = (
     RANDOM_STATE,
     VERBOSE,
 )
-"""The parameters of `DiPriMeBoostingClassifier` and `DiPriMeBoostingRegressor`, in the order of their constructor."""
-
+"""The parameters of `DiPriMeBoostingRegressor`, in the order of its constructor."""
+BOOSTING_CLASSIFIER = _with_class_weight(BOOSTING)
+"""The parameters of `DiPriMeBoostingClassifier`, in the order of its constructor."""
 
 NOT_OF_THE_MODEL = frozenset({"n_jobs", "random_state", "verbose"})
 """Parameters that belong to one machine, and the seed, with which the noise could be subtracted."""
@@ -296,16 +360,23 @@ def recorded(parameters: Sequence[Parameter[Any, Any]]) -> Mapping[str, Paramete
 # -- model files ------------------------------------------------------------------------------------------------------
 
 
-def record_parameters(fitted_params: Mapping[str, Any], parameters: Sequence[Parameter[Any, Any]]) -> dict[str, Any]:
-    """Return the recorded parameters of a fit, which have been checked, as plain data for JSON."""
-    return {name: _plain(name, fitted_params[name]) for name in recorded(parameters)}
+def record_parameters(
+    fitted_params: Mapping[str, Any], parameters: Sequence[Parameter[Any, Any]], domain: Domain
+) -> dict[str, Any]:
+    """Return the recorded parameters of a fit, which have been checked, as plain data for JSON.
+
+    Weights of classes are a list, in the order of the classes of the domain.
+    """
+    return {name: _plain(name, fitted_params[name], domain) for name in recorded(parameters)}
 
 
-def _plain(name: str, value: Any) -> Any:
+def _plain(name: str, value: Any, domain: Domain) -> Any:
     if name == EPSILON.name:
         return exact_text(exact_epsilon(value))
     if name == DELTA.name:
         return exact_text(exact_delta(value))
+    if isinstance(value, Mapping):  # of classes, which need not be text as the keys of JSON's objects are
+        return weights_by_class(value, domain).tolist()
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, np.bool_):
@@ -313,7 +384,9 @@ def _plain(name: str, value: Any) -> Any:
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
-def read_parameters(record: Mapping[str, Any], parameters: Sequence[Parameter[Any, Any]]) -> dict[str, Any]:
+def read_parameters(
+    record: Mapping[str, Any], parameters: Sequence[Parameter[Any, Any]], domain: Domain
+) -> dict[str, Any]:
     """Return the constructor's arguments for what `record_parameters` of this or an older version has written.
 
     Parameters
@@ -323,6 +396,8 @@ def read_parameters(record: Mapping[str, Any], parameters: Sequence[Parameter[An
         Epsilon and delta have always been there, and no default can stand for them.
     parameters : sequence of Parameter
         The parameters of the estimator.
+    domain : Domain
+        The domain of the fit.
 
     Returns
     -------
@@ -344,6 +419,8 @@ def read_parameters(record: Mapping[str, Any], parameters: Sequence[Parameter[An
             if name not in record:
                 raise ValueError(f"{name} is missing.")
             arguments[name] = _number_from_text(record[name], name, exact)
+    if isinstance(arguments.get(CLASS_WEIGHT.name), list):
+        arguments[CLASS_WEIGHT.name] = class_weight_from(arguments[CLASS_WEIGHT.name], domain)
     return arguments
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,17 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from diprime._util.threads import Threads
-from diprime.domain import Task
+from diprime.domain import Domain, Task
 from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator
 from diprime.estimators.frames import on_frames
-from diprime.estimators.parameters import MAX_RECORDS_PER_GROUP, N_JOBS, Parameter, record_parameters
+from diprime.estimators.parameters import (
+    CLASS_WEIGHT,
+    MAX_RECORDS_PER_GROUP,
+    N_JOBS,
+    Parameter,
+    record_parameters,
+    weights_by_class,
+)
 from diprime.model.additive import AdditiveForest
 from diprime.model.files import ModelContent, save_content
 from diprime.model.forest import Forest
@@ -112,7 +119,7 @@ class PrivateTrees(PrivateEstimator):
     def _to_content(self) -> ModelContent:
         check_is_fitted(self)
         return ModelContent(
-            record_parameters(self.fitted_params_, self._parameters),
+            record_parameters(self.fitted_params_, self._parameters, self.domain_),
             self.domain_,
             isinstance(self.fitted_params_["domain"], str),
             hasattr(self, "feature_names_in_"),
@@ -126,9 +133,19 @@ class TreeClassifierMixin(PrivateClassifierMixin):
 
     _task: Task = "classification"
 
+    def _resolve_domain(self, X: Any, y: Any) -> Domain:
+        domain: Domain = super()._resolve_domain(X, y)
+        self._class_weights(domain)  # before anything is paid for
+        return domain
+
+    def _class_weights(self, domain: Domain) -> npt.NDArray[np.float64] | Literal["balanced"] | None:
+        """Return the weights of the classes, in the order of the domain, if they are given."""
+        class_weight = CLASS_WEIGHT.check(self.class_weight)
+        return weights_by_class(class_weight, domain) if isinstance(class_weight, Mapping) else class_weight
+
     @on_frames
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Predict the probability of each class, in the order of ``classes_``.
+        """Predict the probability of each class, in the order of ``classes_``; with ``class_weight``, a weighted one.
 
         Parameters
         ----------

@@ -165,6 +165,34 @@ class BinsView:
         return cython.cast(cython.double, cython.cast(cython.longlong, packed & self.value_mask))
 
 
+@cython.final
+@cython.cclass
+class Scratch:
+    """Memory of one thread, whose content does not matter.
+
+    Parameters
+    ----------
+    thresholds : array of shape (4, 256)
+        For each threshold, the number of rows on the left, which floats hold exactly, and the sums of x² on the left,
+        of x² on the right, and of y.
+    table : array of shape (257, n_columns)
+        The bins of the codes that occur at a node, one after the other, and in the last row their sums.
+    codes : array of shape (3, 256)
+        Those codes, their counts of rows, and whether a mask sends them right.
+    """
+
+    thresholds: cython.double[:, ::1]
+    table: cython.ulonglong[:, ::1]
+    codes: cython.longlong[:, ::1]
+
+    def __init__(
+        self, thresholds: cython.double[:, ::1], table: cython.ulonglong[:, ::1], codes: cython.longlong[:, ::1]
+    ) -> None:
+        self.thresholds = thresholds
+        self.table = table
+        self.codes = codes
+
+
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
@@ -230,16 +258,15 @@ def _threshold_costs(
     last: cython.Py_ssize_t,
     high: cython.Py_ssize_t,
     missing_left: cython.bint,
-    scratch: cython.double[:, ::1],
+    scratch: Scratch,
     costs: cython.longlong[:, ::1],
     row: cython.Py_ssize_t,
 ) -> cython.longlong:
     """Write the costs of the thresholds from low to last to a row of slots; return the number of missing values.
 
     Threshold t sends the codes up to t left; only the codes from low to high can occur at the node. The slots are those
-    of the first half of the row if missing values go left, else those of the second. ``scratch`` has, for each
-    threshold, the number of rows on the left, which floats hold exactly, and the sums of x² on the left, of x² on the
-    right, and of y.
+    of the first half of the row if missing values go left, else those of the second. Columns without records add
+    nothing to the costs, and deep nodes have few others: they are passed over.
     """
     slot: cython.Py_ssize_t = 0 if missing_left else costs.shape[1] // 2
     n_columns: cython.Py_ssize_t = view.n_columns
@@ -248,13 +275,17 @@ def _threshold_costs(
             rule, view, node, feature, low, last, high, missing_left, costs, row, slot
         )
     bins: cython.const[cython.ulonglong][:, ::1] = view.bins
+    sums: cython.double[:, ::1] = scratch.thresholds
+    totals: cython.ulonglong[:, ::1] = scratch.table
     base: cython.Py_ssize_t = feature * N_CODES * n_columns
     missing: cython.Py_ssize_t = base + MISSING * n_columns
-    n_missing: cython.longlong = 0
+    here: cython.ulonglong = 0
+    n_missing: cython.longlong
     n_total: cython.longlong
     n_left: cython.longlong
     running: cython.ulonglong
     total: cython.ulonglong
+    packed: cython.ulonglong
     a: cython.double
     b: cython.double
     x: cython.double
@@ -263,43 +294,48 @@ def _threshold_costs(
     most_right: cython.double
     code: cython.Py_ssize_t
     column: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    # A bin holds a count and a value, and so does a sum of bins.
     for column in range(n_columns):
-        n_missing += view.count(bins[node, missing + column])
+        packed = bins[node, missing + column]
+        totals[0, column] = packed
+        here += packed
+    n_missing = view.count(here)
     n_total = n_missing if missing_left else 0
     for code in range(low, high + 1):
+        at = base + code * n_columns
+        here = 0
         for column in range(n_columns):
-            n_total += view.count(bins[node, base + code * n_columns + column])
-        scratch[0, code] = cython.cast(cython.double, n_total)
-        scratch[1, code] = 0.0
-        scratch[2, code] = 0.0
-        scratch[3, code] = 0.0
+            packed = bins[node, at + column]
+            totals[0, column] += packed
+            here += packed
+        n_total += view.count(here)
+        sums[0, code] = cython.cast(cython.double, n_total)
+        sums[1, code] = 0.0
+        sums[2, code] = 0.0
+        sums[3, code] = 0.0
     if not missing_left:
         n_total += n_missing
     most = rule.units_per_record * cython.cast(cython.double, n_total)
     for column in range(n_columns):
-        # A bin holds a count and a value, and so does a sum of bins.
-        running = bins[node, missing + column]
-        total = running
-        for code in range(low, high + 1):
-            total += bins[node, base + code * n_columns + column]
-        if not missing_left:
-            running = 0
+        total = totals[0, column]
+        if total == 0:
+            continue
+        running = bins[node, missing + column] if missing_left else 0
         for code in range(low, last + 1):
             running += bins[node, base + code * n_columns + column]
             a = view.value(running)
             b = view.value(total - running)
-            most_left = rule.units_per_record * scratch[0, code]
+            most_left = rule.units_per_record * sums[0, code]
             most_right = most - most_left
             x = rule.middle(a, most_left)
-            scratch[1, code] += x * x
+            sums[1, code] += x * x
             x = rule.middle(b, most_right)
-            scratch[2, code] += x * x
-            scratch[3, code] += rule.beyond(a, most_left) + rule.beyond(b, most_right)
+            sums[2, code] += x * x
+            sums[3, code] += rule.beyond(a, most_left) + rule.beyond(b, most_right)
     for code in range(low, last + 1):
-        n_left = cython.cast(cython.longlong, scratch[0, code])
-        costs[row, slot + code] = rule.cost(
-            scratch[1, code], scratch[2, code], scratch[3, code], n_left, n_total - n_left
-        )
+        n_left = cython.cast(cython.longlong, sums[0, code])
+        costs[row, slot + code] = rule.cost(sums[1, code], sums[2, code], sums[3, code], n_left, n_total - n_left)
     return n_missing
 
 
@@ -326,7 +362,7 @@ def numeric_costs(
     high: cython.const[cython.uchar][::1],
     missing: cython.const[cython.uchar][::1],
     rows: cython.const[cython.longlong][::1],
-    scratch: cython.double[:, ::1],
+    scratch: Scratch,
     mirrored: cython.uchar[::1],
     costs: cython.longlong[:, ::1],
 ) -> None:
@@ -337,8 +373,6 @@ def numeric_costs(
     only if ``missing[i]`` is set. In that case the threshold ``high[i]`` is a candidate too: it separates missing
     values from all numbers or, with missing values on the left, splits nothing. Where missing values can occur but none
     does, both halves have the same costs: only the first is written, and ``mirrored[rows[i]]`` is set.
-
-    ``scratch`` is memory of shape (4, 256), whose content does not matter.
     """
     half: cython.Py_ssize_t = costs.shape[1] // 2
     i: cython.Py_ssize_t
@@ -365,22 +399,55 @@ def numeric_costs(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def _gather(view: BinsView, node: cython.Py_ssize_t, feature: cython.Py_ssize_t, scratch: Scratch) -> cython.Py_ssize_t:
+    """Put the bins of the codes that occur at a node into the table, and their sums; return how many codes these are.
+
+    A code that does not occur adds nothing to either side of any split.
+    """
+    bins: cython.const[cython.ulonglong][:, ::1] = view.bins
+    table: cython.ulonglong[:, ::1] = scratch.table
+    codes: cython.longlong[:, ::1] = scratch.codes
+    n_codes: cython.Py_ssize_t = N_CODES
+    n_columns: cython.Py_ssize_t = view.n_columns
+    at: cython.Py_ssize_t = feature * n_codes * n_columns
+    n_found: cython.Py_ssize_t = 0
+    here: cython.ulonglong
+    code: cython.Py_ssize_t
+    column: cython.Py_ssize_t
+    for column in range(n_columns):
+        table[n_codes, column] = 0
+    for code in range(n_codes):
+        here = 0
+        for column in range(n_columns):
+            here += bins[node, at + column]  # of counts and values that a bin could hold together
+        if here != 0:
+            for column in range(n_columns):
+                table[n_found, column] = bins[node, at + column]
+                table[n_codes, column] += bins[node, at + column]
+            codes[0, n_found] = code
+            codes[1, n_found] = view.count(here)
+            n_found += 1
+        at += n_columns
+    return n_found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def _mask_cost(
     rule: CostRule,
     view: BinsView,
-    node: cython.Py_ssize_t,
-    feature: cython.Py_ssize_t,
+    scratch: Scratch,
+    n_found: cython.Py_ssize_t,
     masks: cython.const[cython.uchar][:, ::1],
     mask: cython.Py_ssize_t,
 ) -> cython.longlong:
-    """Return the cost of the split that sends the codes in a mask right."""
-    bins: cython.const[cython.ulonglong][:, ::1] = view.bins
-    mask_bytes: cython.Py_ssize_t = MASK_BYTES
-    n_columns: cython.Py_ssize_t = view.n_columns
-    base: cython.Py_ssize_t = feature * N_CODES * n_columns
-    bits: cython.int
-    packed: cython.ulonglong
-    left: cython.ulonglong
+    """Return the cost of the split that sends the codes in a mask right, of the codes that were gathered."""
+    table: cython.ulonglong[:, ::1] = scratch.table
+    codes: cython.longlong[:, ::1] = scratch.codes
+    n_codes: cython.Py_ssize_t = N_CODES
+    code: cython.longlong
+    total: cython.ulonglong
     right: cython.ulonglong
     n_left: cython.longlong = 0
     n_right: cython.longlong = 0
@@ -392,32 +459,26 @@ def _mask_cost(
     x: cython.double
     most_left: cython.double
     most_right: cython.double
-    byte: cython.Py_ssize_t
-    bit: cython.Py_ssize_t
+    i: cython.Py_ssize_t
     column: cython.Py_ssize_t
-    for byte in range(mask_bytes):
-        bits = masks[mask, byte]
-        for bit in range(8):
-            for column in range(n_columns):
-                packed = bins[node, base + (8 * byte + bit) * n_columns + column]
-                if (bits >> bit) & 1:
-                    n_right += view.count(packed)
-                else:
-                    n_left += view.count(packed)
+    for i in range(n_found):
+        code = codes[0, i]
+        codes[2, i] = (masks[mask, code >> 3] >> (code & 7)) & 1
+        if codes[2, i]:
+            n_right += codes[1, i]
+        else:
+            n_left += codes[1, i]
     most_left = rule.units_per_record * cython.cast(cython.double, n_left)
     most_right = rule.units_per_record * cython.cast(cython.double, n_right)
-    for column in range(n_columns):
-        left = 0
+    for column in range(view.n_columns):
+        total = table[n_codes, column]
+        if total == 0:
+            continue
         right = 0
-        for byte in range(mask_bytes):
-            bits = masks[mask, byte]
-            for bit in range(8):
-                packed = bins[node, base + (8 * byte + bit) * n_columns + column]
-                if (bits >> bit) & 1:
-                    right += packed
-                else:
-                    left += packed
-        a = view.value(left)
+        for i in range(n_found):
+            if codes[2, i]:
+                right += table[i, column]
+        a = view.value(total - right)
         b = view.value(right)
         x = rule.middle(a, most_left)
         squares_left += x * x
@@ -433,13 +494,16 @@ def mask_costs(
     nodes: cython.const[cython.longlong][::1],
     features: cython.const[cython.longlong][::1],
     masks: cython.const[cython.uchar][:, ::1],
+    scratch: Scratch,
     costs: cython.longlong[::1],
 ) -> None:
     """Fill ``costs[i]`` with the cost of sending the codes in ``masks[i]`` of a feature right at a node."""
     i: cython.Py_ssize_t
+    n_found: cython.Py_ssize_t
     with cython.nogil:
         for i in range(nodes.shape[0]):
-            costs[i] = _mask_cost(rule, view, nodes[i], features[i], masks, i)
+            n_found = _gather(view, nodes[i], features[i], scratch)
+            costs[i] = _mask_cost(rule, view, scratch, n_found, masks, i)
 
 
 @cython.cfunc
@@ -475,6 +539,7 @@ def categorical_costs(
     masks: cython.const[cython.uchar][:, ::1],
     allowed: cython.const[cython.uchar][:, ::1],
     rows: cython.const[cython.longlong][::1],
+    scratch: Scratch,
     costs: cython.longlong[:, ::1],
 ) -> None:
     """Fill row ``rows[i]`` of the costs with the splits of a categorical feature at a node.
@@ -484,12 +549,14 @@ def categorical_costs(
     """
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
+    n_found: cython.Py_ssize_t
     with cython.nogil:
         for i in range(nodes.shape[0]):
+            n_found = _gather(view, nodes[i], features[i], scratch)
             _mark_absent(costs, rows[i], 0, costs.shape[1])
             for j in range(sizes[i]):
                 if _splits(masks, starts[i] + j, allowed, i):
-                    costs[rows[i], j] = _mask_cost(rule, view, nodes[i], features[i], masks, starts[i] + j)
+                    costs[rows[i], j] = _mask_cost(rule, view, scratch, n_found, masks, starts[i] + j)
 
 
 def add_offsets(

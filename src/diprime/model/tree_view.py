@@ -47,7 +47,7 @@ class Tree:
         An approximate upper bound on the standard deviation of the noise in the estimate: that of the noisiest entry
         of the node's own mean, over the whole range of the target. Shrinkage towards the parent and, for numbers, the
         window that targets are clamped to make the noise smaller. None in a boosted model, whose trees correct the
-        errors, and so the noise, of those before them.
+        errors, and so the noise, of those before them, and where classes have weights, which multiply it.
     unit : {"record", "person"}
         What the counts are of. Records of a person weigh as one together where persons are protected.
     """
@@ -133,7 +133,10 @@ def read_tree(model: Any, index: int, max_depth: int | None = None) -> Tree:
         return tree
     n_leaves = np.repeat(2.0 ** np.arange(full_depth, -1, -1), 2 ** np.arange(full_depth + 1))
     count_noise, value_noise = _noise_deviations(model, counts, values, n_leaves)
-    return replace(tree, count_noise=count_noise[:n_nodes], value_noise=value_noise[:n_nodes])
+    tree = replace(tree, count_noise=count_noise[:n_nodes])
+    if model.fitted_params_.get("class_weight") is not None:
+        return tree
+    return replace(tree, value_noise=value_noise[:n_nodes])
 
 
 def contribution_text(values: Floats, classes: Sequence[Any] | None) -> str:

@@ -183,20 +183,21 @@ def plot_tree(model: Any, tree: int = 0, ax: Axes | None = None, *, max_depth: i
 
 def _node_text(tree: Tree, node: int, classes: Sequence[str] | None) -> str:
     condition = [_truncate(tree.conditions[node])] if node else []
-    if tree.count_noise is None or tree.value_noise is None:
+    if tree.count_noise is None:
         estimate, records = contribution_text(tree.values[node], classes), f"weight {tree.counts[node]:,.0f}"
     else:
-        estimate = _estimate_text(tree.values[node], tree.value_noise[node], classes)
+        noise = None if tree.value_noise is None else tree.value_noise[node]
+        estimate = _estimate_text(tree.values[node], noise, classes)
         records = f"{tree.counts[node]:,.0f} ± {_noise_text(tree.count_noise[node])} {tree.unit}s"
     # Matplotlib reads text between dollar signs as a formula.
     return "\n".join([*condition, estimate, records]).replace("$", r"\$")
 
 
-def _estimate_text(values: Floats, noise: float, classes: Sequence[str] | None) -> str:
+def _estimate_text(values: Floats, noise: float | None, classes: Sequence[str] | None) -> str:
     if classes is None:
-        return f"{values[0]:.4g} ± {_noise_text(noise)}"
+        return f"{values[0]:.4g}" + ("" if noise is None else f" ± {_noise_text(noise)}")
     best = int(values.argmax())
-    return f"{_truncate(classes[best])}: {values[best]:.1%} ± {noise:.1%}"
+    return f"{_truncate(classes[best])}: {values[best]:.1%}" + ("" if noise is None else f" ± {noise:.1%}")
 
 
 def _noise_text(noise: float) -> str:

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from diprime.estimators.parameters import (
     ACCOUNTING,
+    CLASS_WEIGHT,
     DELTA,
     DOMAIN,
     EPSILON,
@@ -21,9 +22,13 @@ from diprime.estimators.parameters import (
 from diprime.estimators.trees import PrivateTrees
 
 FIXED = frozenset(
-    p.name for p in (EPSILON, DELTA, DOMAIN, ACCOUNTING, MAX_RECORDS_PER_GROUP, N_JOBS, RANDOM_STATE, VERBOSE)
+    p.name
+    for p in (EPSILON, DELTA, DOMAIN, ACCOUNTING, CLASS_WEIGHT, MAX_RECORDS_PER_GROUP, N_JOBS, RANDOM_STATE, VERBOSE)
 )
-"""The parameters that all settings share: they decide what is promised, or belong to one machine."""
+"""The parameters that all settings share: they decide what is promised, or belong to one machine.
+
+Errors count once whatever their class, by which no weights of classes can be chosen.
+"""
 MAX_LISTED = 6
 """How many settings the ledger lists."""
 

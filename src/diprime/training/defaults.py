@@ -18,6 +18,9 @@ MIN_DEPTH = 1
 MAX_EXTRA_DEPTH = 3  # for many classes
 # Noise no longer matters beyond; a leaf then needs rows to average over, and each counts as this much epsilon.
 MAX_EPSILON = 8
+RANDOM_FOREST_TREES = 30
+MAX_RANDOM_DEPTH = 16
+MAX_RANDOM_SUMS = 1 << 24  # of all leaves of all trees: complete trees hold them in memory
 MAX_LINEAR_TAIL = Fraction(1, 8)
 LINEAR_TAIL_STEPS = 64  # kernels/scoring.py needs a multiple of 1/64
 
@@ -49,6 +52,22 @@ def max_depth(rows: int, epsilon: Epsilon, n_trees: int, n_outputs: int) -> int:
     per_tree = information(rows, epsilon) / n_trees
     most = MAX_DEPTH + min(MAX_EXTRA_DEPTH, max(0, math.ceil(math.log2(n_outputs) - 1)))
     return min(most, max(MIN_DEPTH, round(math.log2(max(per_tree / 150, 1)))))
+
+
+def random_forest_depth(rows: int, n_trees: int, n_outputs: int) -> int:
+    """Return the depth of the trees of a random forest without noise, which rows limit, and memory and time.
+
+    At this depth, every record could have a leaf of its own. Trees are complete: one of depth d has 2^d leaves, whether
+    records reach them or not, so deeper ones take twice the memory for each level.
+
+    Examples
+    --------
+    >>> random_forest_depth(16_000, 30, 2), random_forest_depth(16_000, 30, 26), random_forest_depth(100, 30, 2)
+    (14, 14, 7)
+    """
+    by_rows = math.ceil(math.log2(max(rows, 2)))
+    by_memory = (MAX_RANDOM_SUMS // (n_trees * n_outputs)).bit_length() - 1
+    return max(MIN_DEPTH, min(by_rows, by_memory, MAX_RANDOM_DEPTH))
 
 
 def split_share(method: str) -> Fraction:

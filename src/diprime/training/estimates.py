@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,13 @@ import numpy.typing as npt
 from diprime.model.noise import mean_variance
 
 Floats = npt.NDArray[np.float64]
+
+RISE_VARIANCES, FALL_VARIANCES = 16, 4
+"""How many variances of its noise a squared difference has to exceed to be believed; found by measurement.
+
+A rise asks for more, because a weight multiplies it.
+"""
+TINY = 1e-9  # avoids division by zero counts
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ def shrunken_means(leaves: LeafSums, *, of_classes: bool) -> Floats:
     for level in range(n_leaves.bit_length()):
         n_nodes = 2**level
         sums = leaves.sums.reshape(n_trees, n_nodes, -1, n_outputs).sum(axis=2)
-        counts = np.maximum(leaves.counts.reshape(n_trees, n_nodes, -1).sum(axis=2), 1e-9)[..., None]
+        counts = np.maximum(leaves.counts.reshape(n_trees, n_nodes, -1).sum(axis=2), TINY)[..., None]
         noise = leaves.noise_variance * (n_leaves // n_nodes)
         parents = np.repeat(means, n_nodes // means.shape[1], axis=1)
         own = to_simplex(sums / counts)
@@ -70,6 +78,45 @@ def shrunken_means(leaves: LeafSums, *, of_classes: bool) -> Floats:
         weight = np.divide(spread, total, out=np.zeros_like(total), where=total > 0)
         means = to_simplex(parents + weight.mean(axis=-1, keepdims=True) * (own - parents))
     return means
+
+
+def class_means(leaves: LeafSums) -> tuple[Floats, Floats]:
+    """Return each leaf's shares of the classes, and those of all records: estimates that may be weighted.
+
+    A weight multiplies the noise of a rare class as it multiplies its records. So each class is estimated by itself,
+    from the shares of all records down: its share at a node is that of the parent, moved towards the node's own by
+    max(0, 1 - v/d²), where d is their difference. Here v is the variance that sampling gives d, and `RISE_VARIANCES`
+    or `FALL_VARIANCES` times the one that noise gives it. Where a class does not stand out, its share stays what it is
+    further up, and with balanced weights counts as much as that of any other class.
+
+    The share of a class in all records is at least the standard deviation of its noise.
+    """
+    n_trees, n_leaves, n_outputs = leaves.sums.shape
+    pooled = np.maximum(leaves.sums.sum(axis=(0, 1)), math.sqrt(leaves.noise_variance * n_trees * n_leaves))
+    shares = to_simplex(pooled / max(pooled.sum(), TINY))
+    means = np.broadcast_to(shares, (n_trees, 1, n_outputs))
+    for level in range(n_leaves.bit_length()):
+        n_nodes = 2**level
+        sums = leaves.sums.reshape(n_trees, n_nodes, -1, n_outputs).sum(axis=2)
+        counts = np.maximum(leaves.counts.reshape(n_trees, n_nodes, -1).sum(axis=2), TINY)[..., None]
+        parents = np.repeat(means, n_nodes // means.shape[1], axis=1)
+        differences = to_simplex(sums / counts) - parents
+        noise = mean_variance(leaves.noise_variance * (n_leaves // n_nodes), parents, counts, n_outputs)
+        variance = np.where(differences > 0, RISE_VARIANCES, FALL_VARIANCES) * noise + parents * (1 - parents) / counts
+        squares = differences**2
+        kept = np.divide(squares - variance, squares, out=np.zeros_like(squares), where=squares > variance)
+        means = to_simplex(parents + kept * differences)
+    return np.asarray(means), shares
+
+
+def balanced_weights(shares: Floats) -> Floats:
+    """Return weights that give all classes with a share the same part of all records."""
+    return np.divide(1.0, shares * len(shares), out=np.zeros_like(shares), where=shares > 0)
+
+
+def weighted(means: Floats, weights: Floats) -> Floats:
+    """Return class shares as they would be if every record of a class counted as many times as its weight says."""
+    return to_simplex(means * (weights / weights.max()))
 
 
 def to_simplex(means: Floats) -> Floats:

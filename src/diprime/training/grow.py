@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain
@@ -46,6 +47,9 @@ class Grower:
         The window through which the splits of all nodes see a numeric target, until nodes get their own.
     margin : Fraction or float
         How many of its widths a node's own window is widened by, on both sides.
+    stops : bool
+        Whether nodes whose records no split could tell apart send all of them left, which saves time. Which nodes these
+        are depends on private values, so it must be False where anything is promised.
     """
 
     engine: Engine
@@ -56,6 +60,7 @@ class Grower:
     threads: Threads
     split_window: Windows
     margin: Epsilon = Fraction(0)
+    stops: bool = False
 
     def grow(self, n_trees: int, receipts: TreeReceipts, advance: Callable[[], None] = lambda: None) -> Structure:
         """Grow trees that share the rows of the engine, one level for each entry of the receipts.
@@ -87,7 +92,15 @@ class Grower:
         if not self.splitter.looks_at_data:
             level.choose(EmptyHistograms.of(self.domain.n_features, self.layout), 0, n_nodes, self.threads)
             return
+        mixed = self._mixed_nodes() if self.stops else np.ones(n_nodes, dtype=np.bool_)
         for begin, end in self.engine.chunks():
-            found = self.engine.histograms(begin, end)
-            histograms = NodeHistograms(found.bins, self.layout, begin, found.rows)
-            level.choose(histograms, begin, end, self.threads)
+            if mixed[begin:end].any():
+                found = self.engine.histograms(begin, end)
+                histograms = NodeHistograms(found.bins, self.layout, begin, found.rows)
+                level.choose(histograms, begin, end, self.threads)
+        level.features[~mixed], level.masks[~mixed] = 0, 0
+
+    def _mixed_nodes(self) -> npt.NDArray[np.bool_]:
+        """Return which nodes have records that a split could tell apart: several, and not all of one class."""
+        sums = self.engine.node_sums(self.layout.whole_range)
+        return np.asarray((sums.sum(axis=1) > self.layout.units) & ((sums > 0).sum(axis=1) > 1))

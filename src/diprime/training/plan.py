@@ -100,7 +100,10 @@ class ForestShape:
         if n_trees is None:
             classification = domain.task == "classification"
             n_trees = defaults.n_estimators(settings.method, n_rows, epsilon, classification=classification)
-        if depth is None:
+            n_trees = defaults.RANDOM_FOREST_TREES if settings.is_random_forest else n_trees
+        if depth is None and settings.is_random_forest:
+            depth = defaults.random_forest_depth(n_rows, n_trees, domain.layout.n_outputs)
+        elif depth is None:
             depth = defaults.max_depth(n_rows, epsilon, n_trees, domain.layout.n_outputs)
         return cls(n_trees, depth, defaults.linear_tail(counts, epsilon), n_rows)
 

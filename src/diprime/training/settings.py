@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -28,6 +29,11 @@ class Settings:
     policy: AccountingPolicy
     verbose: bool
     max_records_per_group: int = 1
+
+    @property
+    def is_random_forest(self) -> bool:
+        """Whether trees are those of an ordinary random forest: without noise, each on a bag of all records."""
+        return self.method == "joint" and self.epsilon == math.inf and not self.partition
 
     @property
     def accounting(self) -> Accounting:

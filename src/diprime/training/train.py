@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from diprime._util.progress import Progress
@@ -55,9 +53,9 @@ def train(
     receipts = trees.pay(ledger)
 
     # Without noise and with the same rows, trees would all be the same: as in a random forest, each gets its own bag.
-    bagged = settings.method == "joint" and settings.epsilon == math.inf and not settings.partition
+    bagged = settings.is_random_forest
     assignment: TreeAssignment = BagAssignment() if bagged else settings.policy.assignment(trees.n_trees)
-    grower = Grower(engine, splitter, domain, layout, source, threads, split_window, margins[0])
+    grower = Grower(engine, splitter, domain, layout, source, threads, split_window, margins[0], bagged)
     progress = Progress(trees.depth * trees.n_rounds, "levels", shown=settings.verbose)
     structures, sums = [], []
     for number in range(trees.n_rounds):

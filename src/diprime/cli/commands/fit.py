@@ -15,6 +15,7 @@ from diprime.cli.boosting_options import (
     estimator_options,
 )
 from diprime.cli.budget_options import BudgetOption, charged_to, left_in_words
+from diprime.cli.class_weight_options import ClassWeightOption, class_weight_arguments
 from diprime.cli.data_files import DataFile, RecordBatches, read_domain, target_column
 from diprime.cli.learning import PASSES
 from diprime.cli.model_facts import summary
@@ -47,6 +48,7 @@ commands = Commands()
         "diprime fit people.csv --domain domain.toml --epsilon 1 --boost --delta 1e-6 -o model.diprime",
         "diprime fit people.csv --domain domain.toml --epsilon 1 --budget study.budget -o model.diprime",
         "diprime fit 'data/*.parquet' --domain domain.toml --epsilon 1 --scratch /data/scratch -o model.diprime",
+        "diprime fit people.csv --domain domain.toml --epsilon 1 --class-weight balanced -o model.diprime",
         "diprime fit visits.csv --domain domain.toml --epsilon 1 --person patient --max-records 3 -o model.diprime",
     )
 )
@@ -61,6 +63,7 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     rounds: RoundsOption = None,
     learning_rate: LearningRateOption = None,
     no_interactions: NoInteractionsOption = False,
+    class_weight: ClassWeightOption = None,
     budget: BudgetOption = None,
     person: PersonOption = None,
     max_records: MaxRecordsOption = 1,
@@ -83,6 +86,7 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     persons = check_person(file, domain, person, max_records)
     target = target_column(file, domain, persons)
     options = estimator_options(boost, delta, rounds, learning_rate, no_interactions)
+    options |= class_weight_arguments(class_weight, domain)
     options |= {"max_records_per_group": max_records, "verbose": int(stderr().is_terminal)}
     model = estimator(domain, epsilon, **options)
     with charged_to(budget), progress("Reading") as advance:
@@ -133,6 +137,7 @@ def search(  # noqa: PLR0913 -- the options of a command are arguments
     *,
     boost: BoostOption = False,
     delta: DeltaOption = None,
+    class_weight: ClassWeightOption = None,
     person: PersonOption = None,
     max_records: MaxRecordsOption = 1,
     budget: BudgetOption = None,
@@ -149,7 +154,7 @@ def search(  # noqa: PLR0913 -- the options of a command are arguments
     file = DataFile(data)
     persons = check_person(file, domain, person, max_records)
     target = target_column(file, domain, persons)
-    options = estimator_options(boost, delta, None, None, False)
+    options = estimator_options(boost, delta, None, None, False) | class_weight_arguments(class_weight, domain)
     model = estimator(domain, EPSILON.default, **options, max_records_per_group=max_records)
     found = diprime.PrivateSearch(model, read_settings(tried, model), epsilon=epsilon)
     with charged_to(budget), progress("Reading") as advance:

@@ -29,7 +29,7 @@ const splits = (node) =>
 function estimate(node) {
   const [values, texts] = [tree.values[node], tree.estimates[node]];
   const best = values.indexOf(Math.max(...values));
-  return `${isClassification ? `${forest.classes[best]}: ` : ""}${texts[best]} ${tree.noise[node]}`;
+  return `${isClassification ? `${forest.classes[best]}: ` : ""}${texts[best]} ${tree.noise[node]}`.trim();
 }
 
 /** Give an element the colour of a class: one of the style sheet, or of those that the page defines for many. */
@@ -133,7 +133,7 @@ function select(item) {
     list,
     make("p", "", `${tree.records[node]}; ${describe(node)}.`),
     values(node),
-    make("p", "note", `Noise of the estimate: at most about ${tree.noise[node]}.`),
+    ...(tree.noise[node] ? [make("p", "note", `Noise of the estimate: at most about ${tree.noise[node]}.`)] : []),
   );
 }
 

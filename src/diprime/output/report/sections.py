@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
 from diprime._util.version import __version__
 from diprime.domain import Domain
 from diprime.domain.features import bounds
-from diprime.estimators.parameters import BOOSTING, FOREST, recorded
+from diprime.estimators.parameters import BOOSTING_CLASSIFIER, FOREST_CLASSIFIER, recorded
 from diprime.model.additive import AdditiveForest
 from diprime.model.feature_words import counted, feature_text, shortened
 from diprime.model.forest import Forest
@@ -370,7 +368,7 @@ def explorer(model: Any) -> Element:
                 "records": _records_texts(tree),
                 "values": [[_rounded(v) for v in row] for row in tree.values.tolist()],
                 "estimates": [[text(v) for v in row] for row in tree.values.tolist()],
-                "noise": [f"± {text_of_noise(v)}" for v in np.asarray(tree.value_noise).tolist()],
+                "noise": _noise_texts(tree, text_of_noise),
             }
             for tree, weight in zip(trees, model.forest_.tree_weights.tolist(), strict=False)
         ],
@@ -384,9 +382,7 @@ def explorer(model: Any) -> Element:
         tag(
             "p",
             f"{drawn} can be opened here: click a node, or move with the arrow keys and open with Enter. Numbers of "
-            "records are as released; ± is the standard deviation of their noise. After an estimate it is at most "
-            "about that: the noise of the node's own mean, before it is drawn towards its parent and, for numbers, "
-            "held to the window of the target that the ledger names.",
+            f"records are as released; ± is the standard deviation of their noise. {_estimates_text(model)}",
         ),
         tag(
             "div",
@@ -404,6 +400,20 @@ def explorer(model: Any) -> Element:
         tag("noscript", tag("p", "To draw the trees, this page needs its own script, which is switched off.")),
         json_script("forest", data),
     )
+
+
+def _estimates_text(model: Any) -> str:
+    if model.fitted_params_.get("class_weight") is not None:
+        return "Estimates are weighted by class_weight, which the model card states."
+    return (
+        "After an estimate it is at most about that: the noise of the node's own mean, before it is drawn towards its "
+        "parent and, for numbers, held to the window of the target that the ledger names."
+    )
+
+
+def _noise_texts(tree: Tree, text: Callable[[float], str]) -> list[str]:
+    """Return the noise of the estimate of every node in words; nothing where it is not known."""
+    return [""] * len(tree.values) if tree.value_noise is None else [f"± {text(v)}" for v in tree.value_noise.tolist()]
 
 
 def _records_texts(tree: Tree) -> list[str]:
@@ -483,10 +493,17 @@ def _records_text(forest: Forest | AdditiveForest) -> str:
 def _parameter_facts(model: Any) -> list[tuple[str, str]]:
     """Return the parameters that tell how the model was fitted, in the order of the table of parameters."""
     parameters = model.fitted_params_
-    table = recorded(BOOSTING if isinstance(model.forest_, AdditiveForest) else FOREST)
+    table = recorded(BOOSTING_CLASSIFIER if isinstance(model.forest_, AdditiveForest) else FOREST_CLASSIFIER)
     names = [name for name in table if name in parameters]
     names += [name for name in parameters if name not in table and name != "domain"]  # of the paper's baselines
-    return [(name, str(parameters[name])) for name in names]
+    return [(name, _parameter_text(parameters[name])) for name in names]
+
+
+def _parameter_text(value: Any) -> str:
+    """Return a parameter in words; weights of classes one after the other."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    return ", ".join(f"{shortened(str(label))}: {weight:g}" for label, weight in value.items())
 
 
 def _choice_facts(ledger: Ledger) -> list[tuple[str, str]]:

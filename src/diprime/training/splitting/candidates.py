@@ -132,14 +132,13 @@ class Candidates:
         mirrored = np.zeros(end - begin, dtype=np.uint8)
         kind = self.kind[begin:end]
         costs[kind < 0 if categories else kind != 0] = ABSENT_COST
-        rule, view = cost.rule(histograms.layout), histograms.view
+        rule, view, scratch = cost.rule(histograms.layout), histograms.view, histograms.scratch
         numeric = np.flatnonzero(kind == 0)
         if len(numeric):
             nodes, features = self.nodes[begin + numeric], self.features[begin + numeric]
             regions = self.regions
             low, high, missing = (a[nodes, features] for a in (regions.low, regions.high, regions.missing))
             rows = histograms.rows(nodes)
-            scratch = np.empty((4, N_CODES))
             scoring.numeric_costs(rule, view, rows, features, low, high, missing, numeric, scratch, mirrored, costs)
         categorical = np.flatnonzero(kind == 1)
         if len(categorical) and categories:
@@ -147,7 +146,8 @@ class Candidates:
             allowed = self.regions.allowed[nodes, self.regions.categorical_index[features]]
             starts, sizes = self.categories.starts[features], self.categories.sizes[features]
             rows, masks = histograms.rows(nodes), self.categories.masks
-            scoring.categorical_costs(rule, view, rows, features, starts, sizes, masks, allowed, categorical, costs)
+            of_candidates = (starts, sizes, masks, allowed, categorical)
+            scoring.categorical_costs(rule, view, rows, features, *of_candidates, scratch, costs)
         return costs, mirrored
 
     def masks(self, pairs: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> Masks:

@@ -39,6 +39,12 @@ class NodeHistograms:
         """The bins as a ``BinsView``, which the scoring kernels read."""
         return scoring.BinsView(self.bins, self.layout.n_columns, self.layout.shift)
 
+    @property
+    def scratch(self) -> Any:
+        """Memory for the scoring kernels, of one thread."""
+        thresholds, codes = np.empty((4, N_CODES)), np.empty((3, N_CODES), dtype=np.int64)
+        return scoring.Scratch(thresholds, np.empty((N_CODES + 1, self.layout.n_columns), dtype=np.uint64), codes)
+
     def rows(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the rows of the bins that belong to some nodes."""
         nodes = nodes - self.first_node

@@ -177,7 +177,8 @@ class _MedianLevel(Level):
         """Return the costs, in the choice, of the medians of some pairs of node and feature."""
         rows, features = histograms.rows(self.candidates.nodes[pairs]), self.candidates.features[pairs]
         costs = np.empty(len(pairs), dtype=np.int64)
-        scoring.mask_costs(self.splitter.quality.rule(histograms.layout), histograms.view, rows, features, masks, costs)
+        rule = self.splitter.quality.rule(histograms.layout)
+        scoring.mask_costs(rule, histograms.view, rows, features, masks, histograms.scratch, costs)
         return costs
 
     def _draw_medians(self, histograms: NodeHistograms, begin: int, end: int) -> tuple[npt.NDArray[np.bool_], Masks]:

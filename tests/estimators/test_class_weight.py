@@ -1,0 +1,197 @@
+"""Weights of classes: what they change, that they cost nothing, and everything that has to know of them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from diprime import (
+    Categorical,
+    DiPriMeBoostingClassifier,
+    DiPriMeClassifier,
+    Domain,
+    Numeric,
+    PrivateSearch,
+    load,
+    merge,
+)
+from diprime.export import onnx_inputs, to_onnx
+from diprime.report import render
+from tests.small_data import boost, fit
+
+FEATURES = {"x": Numeric(0, 10), "z": Numeric(0, 10)}
+RARE = Domain(FEATURES, Categorical(["well", "ill", "odd"]))  # not in the order of the alphabet
+TWO = Domain(FEATURES, Categorical(["well", "ill"]))
+WEIGHTS = {"ill": 8, "odd": 0.5}
+seeded = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
+both = pytest.mark.parametrize("fitted", [fit, boost])
+
+
+def made(domain, n=4000, seed=0):
+    """Return rows of which one in twenty is ill: mostly where x is above 8, and nowhere more than half of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 10, (n, 2))
+    ill = rng.random(n) < np.where(X[:, 0] > 8, 0.25, 0.01)
+    y = np.where(ill, "ill", "well").astype(object)
+    if len(domain.target.levels) > 2:
+        y[(X[:, 1] > 9) & (rng.random(n) < 0.4)] = "odd"
+    return X, y
+
+
+def models(fitted, domain, class_weight, **parameters):
+    """Return the same seeded fit with and without weights."""
+    X, y = made(domain)
+    parameters = {"domain": domain, "random_state": 3, "epsilon": 5.0, **parameters}
+    return tuple(fitted("classification", X, y, class_weight=w, **parameters) for w in (class_weight, None))
+
+
+# -- what they do -----------------------------------------------------------------------------------------------------
+
+
+@seeded
+@both
+@pytest.mark.parametrize("domain", [TWO, RARE])
+@pytest.mark.parametrize("class_weight", ["balanced", {"ill": 30}])
+def test_a_rare_class_is_found(fitted, domain, class_weight):
+    weighted, plain = models(fitted, domain, class_weight, epsilon=20.0)
+    X, y = made(domain, seed=1)
+    ill = y == "ill"
+    recall = {model: (model.predict(X[ill]) == "ill").mean() for model in (weighted, plain)}
+    assert recall[weighted] > 0.75
+    assert recall[plain] < 0.3
+    assert weighted.predict_proba(X).sum(axis=1) == pytest.approx(1)
+
+
+@seeded
+@pytest.mark.parametrize("domain", [TWO, RARE])
+def test_boosting_multiplies_odds_by_those_of_the_weights(domain):
+    weighted, plain = models(boost, domain, WEIGHTS if domain is RARE else {"ill": 8})
+    X, _ = made(domain)
+    odds = [np.log(model.predict_proba(X)) for model in (weighted, plain)]
+    logs = np.log([{"well": 1, **WEIGHTS}[label] for label in weighted.classes_])
+    difference = odds[0] - odds[1] - logs
+    assert np.ptp(difference, axis=1).max() < 1e-9
+
+
+@seeded
+@pytest.mark.parametrize("domain", [TWO, RARE])
+def test_balanced_boosting_starts_from_equal_classes(domain):
+    weighted, plain = models(boost, domain, "balanced")
+    assert (weighted.forest_.offset == 0).all()
+    assert (plain.forest_.offset != 0).all()
+
+
+@seeded
+def test_leaves_are_weighted_in_the_order_of_the_classes():
+    weighted, ones = models(fit, RARE, WEIGHTS)[0], models(fit, RARE, {})[0]
+    expected = ones.forest_.values * [{"well": 1, **WEIGHTS}[label] for label in ones.classes_]
+    assert weighted.forest_.values == pytest.approx(expected / expected.sum(axis=1, keepdims=True))
+
+
+@seeded
+@both
+@pytest.mark.parametrize("class_weight", ["balanced", WEIGHTS])
+def test_weights_change_no_release_and_cost_nothing(fitted, class_weight):
+    weighted, plain = models(fitted, RARE, class_weight)
+    for name in ("depths", "features", "masks", "counts"):
+        assert np.array_equal(getattr(weighted.forest_, name), getattr(plain.forest_, name)), name
+    assert weighted.privacy_ == plain.privacy_
+    if fitted is boost:
+        assert weighted.forest_.values == pytest.approx(plain.forest_.values, abs=1e-9)
+
+
+def test_no_class_is_preferred_where_there_are_no_rows():
+    model = fit("classification", np.zeros((0, 2)), [], domain=RARE, class_weight="balanced", epsilon=math.inf)
+    assert model.predict_proba([[1, 1]]) == pytest.approx(np.full((1, 3), 1 / 3))
+
+
+@both
+def test_one_class_is_predicted_whatever_it_weighs(fitted):
+    one = Domain(FEATURES, Categorical(["well"]))
+    model = fitted("classification", np.zeros((9, 2)), ["well"] * 9, domain=one, class_weight={"well": 5})
+    assert model.predict([[1, 1]]).tolist() == ["well"]
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------------------
+
+
+@both
+def test_weights_are_of_classes_of_the_domain(fitted):
+    X, y = made(TWO, 50)
+    with pytest.raises(ValueError, match="class_weight has a weight for 'sick', which is not a class of the domain"):
+        fitted("classification", X, y, domain=TWO, class_weight={"sick": 2})
+    open_target = Domain(FEATURES, Categorical())
+    with pytest.raises(ValueError, match="which the domain does not list; list them, or give"):
+        fitted("classification", X, y, domain=open_target, class_weight={"ill": 2})
+
+
+def test_published_accounting_has_no_weights():
+    with pytest.raises(ValueError, match='class_weight needs accounting="strict"'):
+        fit("classification", *made(TWO, 50), domain=TWO, class_weight="balanced", accounting="paper")
+
+
+@both
+def test_models_of_other_weights_are_not_merged(fitted):
+    X, y = made(RARE, 100)
+    plain, balanced = (fitted("classification", X, y, domain=RARE, class_weight=w) for w in (None, "balanced"))
+    with pytest.raises(ValueError, match="Models of different class_weight cannot be merged"):
+        merge([plain, balanced])
+    assert merge([balanced, balanced]).class_weight == "balanced"
+
+
+def test_a_search_does_not_choose_weights_but_may_have_them():
+    model = DiPriMeClassifier(domain=RARE, class_weight="balanced", max_depth=2)
+    with pytest.raises(ValueError, match="cannot choose class_weight"):
+        PrivateSearch(model, {"class_weight": [None, "balanced"]})._check_settings(2)
+    search = PrivateSearch(model, {"balance": [0, 1]}, epsilon=3.0).fit(*made(RARE))
+    assert search.best_estimator_.fitted_params_["class_weight"] == "balanced"
+
+
+# -- files, reports and other programs --------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("class_weight", ["balanced", WEIGHTS])
+def test_files_and_reports_tell_the_weights(fitted, class_weight, tmp_path):
+    X, y = made(RARE, 300)
+    model = fitted("classification", X, y, domain=RARE, class_weight=class_weight)
+    page = render(model)
+    assert ("ill: 8, odd: 0.5" if class_weight is WEIGHTS else "balanced") in page
+    model.save(tmp_path / "model.diprime")
+    copy = load(tmp_path / "model.diprime")
+    weights = {"well": 1.0, "ill": 8.0, "odd": 0.5} if class_weight is WEIGHTS else class_weight
+    assert copy.class_weight == copy.fitted_params_["class_weight"] == weights
+    assert np.array_equal(copy.predict_proba(X), model.predict_proba(X))
+    if fitted is fit:
+        assert "Estimates are weighted by class_weight" in page
+
+
+@both
+def test_weights_that_are_changed_later_are_not_those_of_the_fit(fitted):
+    weights = dict(WEIGHTS)
+    model = fitted("classification", *made(RARE, 100), domain=RARE, class_weight=weights)
+    weights["ill"] = 1
+    assert model.fitted_params_["class_weight"] == WEIGHTS
+
+
+@both
+def test_onnx_has_the_weights(fitted):
+    runtime = pytest.importorskip("onnxruntime")
+    X, y = made(RARE, 500)
+    model = fitted("classification", X, y, domain=RARE, class_weight="balanced")
+    session = runtime.InferenceSession(to_onnx(model).SerializeToString())
+    label, probabilities = session.run(["label", "probabilities"], onnx_inputs(model, X))
+    assert np.array_equal(label, model.predict(X))
+    assert probabilities == pytest.approx(model.predict_proba(X))
+
+
+@both
+def test_persons_have_weights_of_classes_too(fitted):
+    X, y = made(RARE)
+    model = (DiPriMeClassifier if fitted is fit else DiPriMeBoostingClassifier)(
+        20.0, RARE, max_records_per_group=4, class_weight="balanced"
+    )
+    model.fit(X, y, groups=np.arange(len(y)) // 2)
+    ill = y == "ill"
+    assert (model.predict(X[ill]) == "ill").mean() > 0.6
+    assert model.privacy_.total == 20
