@@ -68,7 +68,7 @@ def read_levels(column: pl.Series, levels: Sequence[Any], *, decimal_commas: boo
 
 def find_level(text: str, levels: Sequence[Any]) -> Any:
     """Return the level that equals a text, as `read_levels` reads it; None if there is none."""
-    position = _position(text, {level: position for position, level in enumerate(levels)})
+    position = _position(text, {level: position for position, level in enumerate(levels)}, decimal_commas=False)
     return levels[position] if position >= 0 else None
 
 
