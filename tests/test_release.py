@@ -82,3 +82,11 @@ def test_values_of_forms_need_no_quotes_or_have_them(path):
     assert values
     for value in [*values, *(item for item in items if not re.match(r"[a-z_]+: ", item))]:
         assert value.startswith('"') or (": " not in value and " #" not in value and value[0] not in "`@%&*!|>{"), value
+
+
+def test_wheels_are_tested_with_what_the_settings_of_pytest_need():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert "\ntimeout = " in project  # an option of pytest-timeout, and options that nobody knows are errors
+    assert '"pytest-timeout"' in re.search(r"^test-requires = (.*)$", project, re.MULTILINE)[1]
+    for path in re.findall(r"\{project\}/(\S+?)[\s\"]", project):
+        assert (ROOT / path).exists()
