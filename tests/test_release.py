@@ -71,3 +71,22 @@ def test_every_supported_python_is_tested_and_built():
     assert re.search(r"python: \[(.*)\]", tests)[1] == ", ".join(f'"{version}"' for version in supported)
     built = re.search(r'^build = "(.*)"', project, re.MULTILINE)[1]
     assert built == " ".join(f"cp{version.replace('.', '')}-*" for version in supported)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.stem)
+def test_values_of_forms_need_no_quotes_or_have_them(path):
+    """A colon within a value that is not quoted makes the whole form invalid, and nobody can open an issue with it."""
+    text = re.sub(r"value: \|\n( {8}.*\n|\n)*", "", path.read_text(encoding="utf-8"))
+    values = [value for _, value in re.findall(r"^[ -]*([a-z_]+): (\S.*)$", text, re.MULTILINE)]
+    items = re.findall(r"^ *- ([^:\n]*: .*|[A-Z].*)$", text, re.MULTILINE)
+    assert values
+    for value in [*values, *(item for item in items if not re.match(r"[a-z_]+: ", item))]:
+        assert value.startswith('"') or (": " not in value and " #" not in value and value[0] not in "`@%&*!|>{"), value
+
+
+def test_wheels_are_tested_with_what_the_settings_of_pytest_need():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert "\ntimeout = " in project  # an option of pytest-timeout, and options that nobody knows are errors
+    assert '"pytest-timeout"' in re.search(r"^test-requires = (.*)$", project, re.MULTILINE)[1]
+    for path in re.findall(r"\{project\}/(\S+?)[\s\"]", project):
+        assert (ROOT / path).exists()

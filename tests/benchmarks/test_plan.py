@@ -1,9 +1,14 @@
 """Planned costs of noise beside real ones."""
 
+import re
+
 import pytest
 
 from benchmarks import plan
+from benchmarks.data import NAMES
+from benchmarks.paths import RESULTS
 from benchmarks.plan import Case, report
+from diprime.planning.plan import PROMISE
 from tests.benchmarks.paper.small_sets import numeric_set
 
 
@@ -49,3 +54,15 @@ def test_costs_are_planned_for_the_rows_that_are_fitted(monkeypatch, kind):
     assert asked == [(len(data.X) - int(0.1 * len(data.X)), 100.0, kind == "boosting")]
     assert 0 <= case.real < 0.9
     assert (case.least, case.most) == (0.0, 0.1)
+
+
+def test_what_plans_say_of_themselves_is_what_was_measured():
+    text = (RESULTS / "plan.md").read_text(encoding="utf-8")
+    above = [float(times) for times in re.findall(r"\| ([\d.]+) times above \|", text)]
+    assert "up to three times the most" in PROMISE
+    assert max(above) <= 3
+    costs = re.findall(r"\| [\d.]+ to [\d.]+ \| ([\d.]+) \|", text)
+    assert len(costs) == len(plan.KINDS) * len(plan.EPSILONS) * len(NAMES)
+    assert min(float(cost) for cost in costs) == 0
+    within = text.count("| within |")
+    assert f"Of {len(costs)} real costs, {within} are within the planned range, {len(above)} above" in text

@@ -245,7 +245,7 @@ def test_plan_needs_no_data(folder):
         "standard deviation",
         "made-up data",
         "Noise costs from",
-        "it may cost several times less or more",
+        "On ten public tables it cost",
     ):
         assert words in printed
 

@@ -14,6 +14,9 @@ from diprime.planning.shapes import BoostingShape, ForestShape
 from diprime.planning.synthetic import KINDS
 from diprime.privacy.ledger import Ledger
 
+PROMISE = "On ten public tables it cost up to three times the most, or as little as nothing."
+"""What such costs are worth; `benchmarks/results/plan.md` has the numbers, and a test compares them with this."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -57,7 +60,7 @@ class Plan:
                 str(self.shape),
                 f"{self.measure} on made-up data, of kind",
                 *(f"        {line}" for line in lines),
-                f"Noise costs from {low:.3f} to {high:.3f} there; on your data it may cost several times less or more.",
+                f"Noise costs from {low:.3f} to {high:.3f} there. {PROMISE}",
             ]
         )
 

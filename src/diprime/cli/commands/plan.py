@@ -21,6 +21,7 @@ from diprime.cli.outputs import Commands
 from diprime.cli.person_options import MaxRecordsOption
 from diprime.cli.shell import examples, print_json, progress, stdout
 from diprime.planning import Plan
+from diprime.planning.plan import PROMISE
 from diprime.planning.plan import plan as make_plan
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PrivacyLoss, exact_text, rounded_text
@@ -29,7 +30,6 @@ commands = Commands()
 
 _TITLE = "How the budget is split"
 _REHEARSALS = "Rehearsals on made-up data"
-_PROMISE = "On your data it may cost several times less or more: see docs/command-line.md."
 _UNITS = {"epsilon": "ε", "mu^2": "μ²"}
 
 
@@ -104,7 +104,7 @@ def _print_rehearsals(planned: Plan, repeats: int) -> None:
     print()
     stdout().print(table)
     low, high = planned.lost_to_noise
-    print(f"Means of {repeats}. Noise costs from {low:.3f} to {high:.3f} of {planned.measure} there. {_PROMISE}")
+    print(f"Means of {repeats}. Noise costs from {low:.3f} to {high:.3f} of {planned.measure} there. {PROMISE}")
 
 
 def _total(ledger: Ledger | None) -> dict[str, str]:
