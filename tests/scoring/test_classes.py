@@ -1,6 +1,7 @@
 """Scores of classifiers: what a record adds to the tables, and exact scores without noise."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -129,6 +130,13 @@ def test_a_record_changes_one_cell_and_one_for_each_other_class(extra):
     assert np.abs(own).sum() == 1
     assert np.abs(other).sum() == 3
     assert np.abs(confusion_counts(after, 4) - confusion_counts(before, 4)).sum() == 1
+
+
+@pytest.mark.parametrize(("n_classes", "changes"), [(1, [1]), (2, [1, 1]), (3, [1, 1, 2]), (9, [1, 1, 8])])
+def test_tables_are_charged_for_the_cells_that_a_record_is_in(n_classes, changes):
+    plan = plan_of_classes(n_classes, Fraction(1))
+    assert [charge.calibrated_to for charge in plan] == changes
+    assert sum(charge.total for charge in plan) == 1
 
 
 def test_bins_add_up_to_the_confusion_matrix():
