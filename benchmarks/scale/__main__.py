@@ -1,7 +1,7 @@
 """Time and memory of fits from Parquet files by the number of rows: ``python -m benchmarks.scale``.
 
-Files are made in a folder and removed afterwards. Every fit has a process of its own. It runs on Linux only, where memory
-is read in /proc.
+Files are made in a folder and removed afterwards. Every fit has a process of its own. It runs on Linux only, where
+memory is read in /proc.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def report(sizes: list[int], fits: list[tuple[str, str]], folder: Path | None) -
         f"`python -m benchmarks.scale`: {N_FEATURES} features of one decimal in Parquet files, {os.cpu_count()} cores "
         f"({platform.machine()}), diprime {diprime.__version__}. Load at the start: {os.getloadavg()[0]:.1f}.",
         "",
-        "From files, reading and encoding are part of the time; in memory, the matrix is there before. Processor time is "
-        "that of all cores, and of the process that reads ahead: unlike seconds, it hardly depends on what else the "
+        "From files, reading and encoding are part of the time; in memory, the matrix is there before. Processor time "
+        "is that of all cores, and of the process that reads ahead: unlike seconds, it hardly depends on what else the "
         "machine has to do. Memory is what the processes have that belongs to no file (RssAnon and RssShmem of /proc, "
         "every 50 ms): the interpreter is part of it, the system's file cache is not.",
         "",
