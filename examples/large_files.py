@@ -15,6 +15,8 @@ from diprime.reading import read_files
 
 warnings.simplefilter("ignore", PrivacyWarning)  # of the seeds, which are for the comparison only
 
+N_ROWS, MISSING_SHARE, HIGH = 5000, 0.05, 100
+
 domain = Domain(
     {"age": Numeric(17, 90), "hours": Numeric(0, 80), "sector": Categorical(["private", "public", "self"])},
     target=Categorical(["low", "high"]),
@@ -24,12 +26,12 @@ domain = Domain(
 with tempfile.TemporaryDirectory() as folder:
     for number in range(4):  # a file of each quarter, say
         rng = np.random.default_rng(number)
-        age, hours = rng.integers(17, 90, 5000), rng.integers(0, 80, 5000)
+        age, hours = rng.integers(17, 90, N_ROWS), rng.integers(0, 80, N_ROWS)
         table = {
             "age": age,
-            "hours": np.where(rng.random(5000) < 0.05, np.nan, hours),  # some are missing
-            "sector": rng.choice(["private", "public", "self"], 5000),
-            "income": np.where(age + hours + 20 * rng.standard_normal(5000) > 100, "high", "low"),
+            "hours": np.where(rng.random(N_ROWS) < MISSING_SHARE, np.nan, hours),
+            "sector": rng.choice(["private", "public", "self"], N_ROWS),
+            "income": np.where(age + hours + 20 * rng.standard_normal(N_ROWS) > HIGH, "high", "low"),
         }
         pl.DataFrame(table).write_parquet(Path(folder, f"quarter{number}.parquet"))
 
