@@ -96,7 +96,7 @@ class Grower:
         for begin, end in self.engine.chunks():
             if mixed[begin:end].any():
                 found = self.engine.histograms(begin, end)
-                histograms = NodeHistograms(found.bins, self.layout, begin, found.rows)
+                histograms = NodeHistograms(found.bins, self.layout, begin, found.rows, found.values)
                 level.choose(histograms, begin, end, self.threads)
         level.features[~mixed], level.masks[~mixed] = 0, 0
 
