@@ -14,9 +14,10 @@ from diprime.engines.dask_executor import DaskExecutor
 
 
 @contextmanager
-def cluster(n_workers, *, processes=False):
+def cluster(n_workers, *, processes=False, protocol=None):
     """Yield the client of a cluster of workers with a thread each: of this process, or processes of their own."""
-    local = LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=processes, dashboard_address=":0")
+    where = {"processes": processes, "protocol": protocol, "dashboard_address": ":0"}
+    local = LocalCluster(n_workers=n_workers, threads_per_worker=1, **where)
     with local, Client(local) as client:
         yield client
 

@@ -22,9 +22,8 @@ def numbers(pattern, text):
 
 def test_every_example_is_tested():
     tested = {
-        "bike_rentals", "census_income", "demo", "emergency_room", "log_scaled_rent", "open_ranges", "planning",
-        "private_search",
-        "several_visits", "signed_model", "study", "two_hospitals",
+        "bike_rentals", "census_income", "dask_cluster", "demo", "emergency_room", "log_scaled_rent", "open_ranges",
+        "planning", "private_search", "several_visits", "signed_model", "study", "two_hospitals",
     }  # fmt: skip
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
@@ -159,3 +158,12 @@ def test_a_plan_says_that_a_larger_budget_costs_less_noise(capsys):
     scarce, ample = numbers(r"deviation of\n +([\d.]+) records", printed)
     assert scarce > ample
     assert re.search(r"ward: \d+ unlisted", printed)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_table_on_a_cluster_is_learnt_from(capsys):
+    pytest.importorskip("distributed", reason="diprime[dask] is not installed")
+    printed = printed_by("dask_cluster", capsys)
+    assert "columns of predict_proba: no, yes" in printed
+    assert numbers(r"accuracy: ([\d.]+)", printed)[0] > 0.7
+    assert "epsilon spent: 1\n" in printed

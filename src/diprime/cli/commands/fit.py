@@ -16,6 +16,7 @@ from diprime.cli.boosting_options import (
 )
 from diprime.cli.budget_options import BudgetOption, charged_to, left_in_words
 from diprime.cli.class_weight_options import ClassWeightOption, class_weight_arguments
+from diprime.cli.dask_files import DaskFiles, DaskOption, check_options, connected
 from diprime.cli.data_files import DataFile, RecordBatches, read_domain, target_column
 from diprime.cli.learning import PASSES
 from diprime.cli.model_facts import summary
@@ -49,6 +50,7 @@ commands = Commands()
         "diprime fit people.csv --domain domain.toml --epsilon 1 --budget study.budget -o model.diprime",
         "diprime fit 'data/*.parquet' --domain domain.toml --epsilon 1 --scratch /data/scratch -o model.diprime",
         "diprime fit people.csv --domain domain.toml --epsilon 1 --class-weight balanced -o model.diprime",
+        "diprime fit 'data/*.parquet' --domain domain.toml --epsilon 1 --dask tcp://host:8786 -o model.diprime",
         "diprime fit visits.csv --domain domain.toml --epsilon 1 --person patient --max-records 3 -o model.diprime",
     )
 )
@@ -68,6 +70,7 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     person: PersonOption = None,
     max_records: MaxRecordsOption = 1,
     scratch: ScratchOption = None,
+    dask: DaskOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit a model to private data, and write it to a file that may be published.
@@ -77,7 +80,8 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     every record is taken to be a person of its own. Columns that neither the domain nor --person names are not read. A
     number that cannot be read is an error, for you who hold the data; nothing is released then. Memory: about two bytes
     for each value of the table, plus a batch of rows. For large files, these bytes are on a disk, in files without a
-    name that are gone when the command ends.
+    name that are gone when the command ends. With --dask, each file is read by a worker of the cluster, in whose memory
+    its codes stay.
     """
     check_folder(output)
     domain = read_domain(domain_path)
@@ -89,10 +93,15 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     options |= class_weight_arguments(class_weight, domain)
     options |= {"max_records_per_group": max_records, "verbose": int(stderr().is_terminal)}
     model = estimator(domain, epsilon, **options)
-    with charged_to(budget), progress("Reading") as advance:
-        passes = PASSES + 1 if domain.is_open else 1
-        batches = RecordFiles(paths, domain, target, lambda share: advance(share / passes), persons)
-        model.fit_batches(batches, scratch=_scratch_folder(scratch, paths, persons))
+    if dask is not None:
+        check_options(persons, scratch)
+        with charged_to(budget), connected(dask) as client:
+            model._fit_distributed(DaskFiles(client, paths, target, domain.columns))
+    else:
+        with charged_to(budget), progress("Reading") as advance:
+            passes = PASSES + 1 if domain.is_open else 1
+            batches = RecordFiles(paths, domain, target, lambda share: advance(share / passes), persons)
+            model.fit_batches(batches, scratch=_scratch_folder(scratch, paths, persons))
     _note_draft(domain, domain_path)
     model.save(output)
     if as_json:
