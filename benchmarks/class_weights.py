@@ -89,7 +89,7 @@ def real(name: str, repeat: int) -> Table:
 
 TABLES: dict[str, Callable[[int], Table]] = {
     **{name: partial(real, name) for name in ("credit", "robot4", "puc5")},
-    "23 classes": made_up,
+    "intrusions": made_up,
 }
 
 
