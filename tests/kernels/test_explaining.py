@@ -53,7 +53,7 @@ def shapley(codes, tree, n_features, start=0.0):
     memory = np.full((4, width), 7, dtype=np.int64), np.full((4, width), 7.0)
     out = np.full((len(codes), n_features * tree[3].shape[1]), start)
     after, _ = BOTH("shapley", codes, *tree, *quadrature(width), *memory, out)
-    return after[-1].reshape(len(codes), n_features, -1)
+    return after[-1].reshape(len(codes), n_features, tree[3].shape[1])
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 3, 5])

@@ -72,7 +72,7 @@ def explain_forest(
     n_outputs = values.shape[1]
     trees = [_Tree(forest, values, tree) for tree in range(forest.n_trees)]
     contributions = np.zeros((rows.n_rows, domain.n_features, n_outputs))
-    flat = contributions.reshape(rows.n_rows, -1)
+    flat = contributions.reshape(rows.n_rows, domain.n_features * n_outputs)
 
     def add(first_row: int, last_row: int) -> None:
         for begin in range(first_row, last_row, BLOCK_ROWS):
