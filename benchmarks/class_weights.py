@@ -32,6 +32,7 @@ EPSILON = 1.0
 TEST_SHARE = 0.2
 MAX_RECORDS = (3, 12)  # which persons' weights of 6 and 24 belong to
 MIN_TEST_ROWS = 200  # of each class, in the made-up table, where weights undo it
+FORESTS_ONLY = ("intrusions",)  # boosting of so many classes takes minutes
 Table = tuple[Any, Any, Any, Any, Domain]
 
 
@@ -89,7 +90,7 @@ def real(name: str, repeat: int) -> Table:
 
 TABLES: dict[str, Callable[[int], Table]] = {
     **{name: partial(real, name) for name in ("credit", "robot4", "puc5")},
-    "23 classes": made_up,
+    "intrusions": made_up,
 }
 
 
@@ -120,9 +121,11 @@ def measure(names: list[str], repeats: int) -> str:
         for repeat in range(repeats):
             rows = TABLES[table](repeat)
             for name, make in contenders().items():
-                found[name].append(scores(make(EPSILON, rows[-1]), rows))
+                if table not in FORESTS_ONLY or name.startswith("forest"):
+                    found[name].append(scores(make(EPSILON, rows[-1]), rows))
         for name, pairs in found.items():
-            cells[name].append(" / ".join(f"{mean:.3f}" for mean in np.mean(pairs, axis=0)))
+            means = np.mean(pairs, axis=0) if pairs else []
+            cells[name].append(" / ".join(f"{mean:.3f}" for mean in means) or "not run")
             print(table, name, cells[name][-1], flush=True)
     lines += [f"| {name} | {' | '.join(row)} |" for name, row in cells.items()]
     return "\n".join([*lines, ""])

@@ -459,7 +459,15 @@ def test_a_report_refuses_what_is_not_a_score_of_its_model(folder, tmp_path):
     assert not (tmp_path / "r.html").exists()
 
 
-@pytest.mark.parametrize("name", ["boosted_model", "boosted_regression"])
+SCORES = {
+    "model": "probability of up to 50k",
+    "regression": ": prediction",
+    "boosted_model": "log-odds of up to 50k",
+    "boosted_regression": ": prediction",
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
 def test_explain_tells_what_adds_up_to_the_scores(folder, name, monkeypatch):
     monkeypatch.setattr(data_files, "BLOCK_BYTES", 150)  # the last row is within the second block
     model = load(folder / f"{name}.diprime")
@@ -471,7 +479,7 @@ def test_explain_tells_what_adds_up_to_the_scores(folder, name, monkeypatch):
     for field in ("offset", "contributions", "scores"):
         assert np.array_equal(said[field], getattr(expected, field))
     printed = ok(*arguments, "--most", 2)
-    assert printed.count("log-odds of up to 50k" if name == "boosted_model" else ": prediction") == 5
+    assert printed.count(SCORES[name]) == 5
     assert all(expected.row(i, 2) in printed for i in range(5))
     assert "row 5" not in printed
 
@@ -481,9 +489,10 @@ def test_explain_names_the_classes_if_there_are_several(tmp_path):
     (tmp_path / "d.toml").write_text(
         '[features.a]\nkind = "numeric"\nlow = 0\nhigh = 10\n[target]\nkind = "categorical"\nlevels = ["p", "q", "r"]\n'
     )
-    ok("fit", tmp_path / "d.csv", "-d", tmp_path / "d.toml", "-e", 10, "--boost", "--rounds", 5, "-o", tmp_path / "m")
-    printed = ok("explain", tmp_path / "m", tmp_path / "d.csv", "--rows", 1000)
-    assert printed.count(": scores of p, q, r: ") == 300
+    for options, scores in ((["--boost", "--rounds", 5], "scores"), ([], "probabilities")):
+        ok("fit", tmp_path / "d.csv", "-d", tmp_path / "d.toml", "-e", 10, *options, "-o", tmp_path / "m")
+        printed = ok("explain", tmp_path / "m", tmp_path / "d.csv", "--rows", 1000)
+        assert printed.count(f": {scores} of p, q, r: ") == 300
 
 
 def test_the_demonstration_runs_every_command_it_shows(tmp_path):
@@ -568,7 +577,6 @@ def test_a_mistake_with_boosted_models_is_one_sentence(folder, tmp_path):
         assert "cannot be merged: fit all models alike" in refused(
             "merge", model, folder / f"{other}.diprime", "-o", out
         )
-    assert "model.diprime is a forest; only boosted models" in refused("explain", model, data)
     fit = ("fit", data, "-d", folder / "domain.toml", "-e", 1, "--boost", "-o", out)
     assert "delta must be a number from 0 to below 1" in refused(*fit, "--delta", 1)
     assert "delta must be above 0" in refused(*fit, "--delta", 0)

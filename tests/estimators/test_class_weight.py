@@ -16,6 +16,7 @@ from diprime import (
     merge,
 )
 from diprime.export import onnx_inputs, to_onnx
+from diprime.model.files import ModelFileError, save_content
 from diprime.report import render
 from tests.small_data import boost, fit
 
@@ -164,6 +165,18 @@ def test_files_and_reports_tell_the_weights(fitted, class_weight, tmp_path):
     assert np.array_equal(copy.predict_proba(X), model.predict_proba(X))
     if fitted is fit:
         assert "Estimates are weighted by class_weight" in page
+
+
+@both
+@pytest.mark.parametrize(
+    "weights", [{"sick": 2.0}, {"ill": 2.0}, [1.0, 2.0], [1.0, 2.0, 0.0], [1.0, 2.0, "3"], 7, "equal"]
+)
+def test_files_with_impossible_weights_are_refused(fitted, weights, tmp_path):
+    content = fitted("classification", *made(RARE, 100), domain=RARE, class_weight="balanced")._to_content()
+    content.parameters["class_weight"] = weights
+    save_content(content, tmp_path / "model.diprime")
+    with pytest.raises(ModelFileError, match="its parameters cannot be read: class_weight"):
+        load(tmp_path / "model.diprime")
 
 
 @both

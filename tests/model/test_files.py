@@ -253,7 +253,7 @@ def test_format_1_is_read(tmp_path):
     assert model.get_params() | {"domain": None} == {
         "epsilon": 0.5, "domain": None, "method": "joint", "n_estimators": "auto", "max_depth": 1,
         "max_features": None, "split_share": 0.5, "balance": "auto", "partition": True, "accounting": "strict",
-        "max_records_per_group": 1, "n_jobs": None, "random_state": None, "verbose": 0,
+        "class_weight": None, "max_records_per_group": 1, "n_jobs": None, "random_state": None, "verbose": 0,
     }  # fmt: skip
     sexes = Categorical(["F", "M"])
     answers = Categorical(["yes", "no"])

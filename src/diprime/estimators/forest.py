@@ -36,7 +36,9 @@ from diprime.estimators.parameters import (
     count_features,
 )
 from diprime.estimators.trees import PrivateTrees, TreeClassifierMixin, TreeRegressorMixin
+from diprime.model.explanation import Explanation
 from diprime.model.forest import Forest
+from diprime.model.shapley import explain_forest
 from diprime.paper.accounting import PUBLISHED
 from diprime.privacy.ledger import Accounting, Ledger
 from diprime.privacy.measures import Measure, PureEpsilon
@@ -131,6 +133,27 @@ class _DiPriMe(PrivateTrees):
             engine = PartitionedEngine(partitions.executor(threads), domain.n_features, domain.layout, threads)
             structure, leaves = train(engine, domain, settings, plan, ledger, source, threads)
         return Forest.of_trees(structure, self._leaf_values(leaves, domain, settings), leaves.counts)
+
+    def explain(self, X: Any) -> Explanation:
+        """Tell what each feature adds to the predictions of rows: Shapley values.
+
+        The contributions and the offset add up to the probability of the second of two classes, to the probabilities of
+        more classes, or to the predicted number.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        explanation : Explanation
+            What each feature adds. It is computed from the released model, so it costs no privacy.
+        """
+        rows = self._reader(X)
+        classes = self.classes_.tolist() if hasattr(self, "classes_") else None
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
+            return explain_forest(self.forest_, self.domain_, rows, threads, classes)
 
     @abstractmethod
     def _leaf_values(self, leaves: LeafSums, domain: Domain, settings: Settings) -> npt.NDArray[np.float64]:

@@ -270,10 +270,10 @@ def weights_by_class(class_weight: Mapping[Any, float], domain: Domain) -> npt.N
     return np.array([float(class_weight.get(level, 1)) for level in target.levels])
 
 
-def class_weight_from(weights: list[Any], domain: Domain) -> dict[Any, float]:
-    """Return a mapping of classes from the list that a model file holds."""
+def class_weight_from(weights: Any, domain: Domain) -> dict[Any, float]:
+    """Return a mapping of classes from the list that a model file holds; refuse everything else."""
     levels = domain.target.levels if isinstance(domain.target, Categorical) else ()
-    if len(weights) != len(levels):
+    if not isinstance(weights, list) or len(weights) != len(levels):
         raise ValueError("class_weight does not have one weight for each class.")
     return dict(zip(levels, weights, strict=True))
 
@@ -419,8 +419,9 @@ def read_parameters(
             if name not in record:
                 raise ValueError(f"{name} is missing.")
             arguments[name] = _number_from_text(record[name], name, exact)
-    if isinstance(arguments.get(CLASS_WEIGHT.name), list):
-        arguments[CLASS_WEIGHT.name] = class_weight_from(arguments[CLASS_WEIGHT.name], domain)
+    class_weight = arguments.get(CLASS_WEIGHT.name)
+    if isinstance(class_weight, (list, dict)):
+        arguments[CLASS_WEIGHT.name] = class_weight_from(class_weight, domain)
     return arguments
 
 

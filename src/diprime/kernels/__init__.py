@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-NAMES = ("encoding", "sampling", "histogram", "scoring", "walking", "adding", "boosting")
+NAMES = ("encoding", "sampling", "histogram", "scoring", "walking", "adding", "boosting", "explaining")
 
 
 class _Matrix:
@@ -68,7 +68,7 @@ def _load(name: str) -> Any:
 
 
 _kernels = [_load(name) for name in NAMES]
-encoding, sampling, histogram, scoring, walking, adding, boosting = _kernels
+encoding, sampling, histogram, scoring, walking, adding, boosting, explaining = _kernels
 COMPILED = not any(isinstance(kernel, Interpreted) for kernel in _kernels)
 
 if not COMPILED:

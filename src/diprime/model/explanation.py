@@ -21,11 +21,15 @@ MAX_PRINTED_TERMS = 10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """How the scores of rows come about: the offset and the contribution of each term add up to them exactly.
+    """How the scores of rows come about: the offset and the contribution of each term add up to them.
 
-    A term is the main effect of a feature, or the interaction of two: what both together contribute beyond their main
-    effects. Terms are centred, so that the offset is the mean score, and a contribution tells how a row differs from
-    the mean. The means are those of released numbers of records, with features taken as independent.
+    In a boosted model, a term is the main effect of a feature, or the interaction of two: what both together contribute
+    beyond their main effects. Terms are centred, so that the offset is the mean score, and a contribution tells how a
+    row differs from the mean. The means are those of released numbers of records, with features taken as independent.
+
+    In a forest, a term is a feature, and its contribution the Shapley value: what it adds to the prediction once it is
+    known, averaged over all orders in which features become known. Where features are not known, the leaves of a tree
+    count by their released numbers of records.
 
     Attributes
     ----------
@@ -33,15 +37,19 @@ class Explanation:
         The features of each term: ``("age",)`` is a main effect, ``("age", "hours")`` an interaction. For a numeric
         target the last one, ``()``, is what clipping to the target's range adds.
     targets : tuple
-        What the scores are about: the second class if there are two (the score is its log-odds), all classes if there
-        are more (probabilities are proportional to the exponentials of the scores), or None for a numeric target.
+        What the scores are about: the second class if there are two (the score is its log-odds or, in a forest, its
+        probability), all classes if there are more (probabilities are proportional to the exponentials of the scores
+        or, in a forest, are the scores), or None for a numeric target.
     offset : ndarray of shape (n_scores,)
         What the scores of all rows start from.
     contributions : ndarray of shape (n, n_terms, n_scores)
         What each term adds to the scores of each row.
     scores : ndarray of shape (n, n_scores)
         The scores; the predictions, if the target is numeric. They equal the sum of the offset and of the
-        contributions bit for bit, in whatever order these are added.
+        contributions: of a boosted model bit for bit, in whatever order these are added, and of a forest up to
+        rounding.
+    are_probabilities : bool
+        Whether the scores are probabilities of classes, as those of forests are.
 
     Examples
     --------
@@ -64,6 +72,7 @@ class Explanation:
     offset: Floats
     contributions: Floats
     scores: Floats
+    are_probabilities: bool = False
 
     def __repr__(self) -> str:
         return f"<Explanation of {len(self.scores)} rows by {len(self.terms)} terms>"
@@ -105,8 +114,10 @@ class Explanation:
 
     def _score_name(self) -> str:
         if len(self.targets) > 1:
-            return f"scores of {', '.join(map(str, self.targets))}:"
-        return "prediction" if self.targets[0] is None else f"log-odds of {self.targets[0]}"
+            return f"{'probabilities' if self.are_probabilities else 'scores'} of {', '.join(map(str, self.targets))}:"
+        if self.targets[0] is None:
+            return "prediction"
+        return f"{'probability' if self.are_probabilities else 'log-odds'} of {self.targets[0]}"
 
     def to_dict(self, target: int = 0) -> dict[str, list[float]]:
         """Return the contributions to one score as columns, such as a data frame takes.

@@ -15,13 +15,13 @@ from rich.tree import Tree as TextTree
 
 import diprime
 from diprime._util.atomic_file import atomic_file
-from diprime.cli.data_files import DataFile, InputError, read_score
+from diprime.cli.data_files import DataFile, read_score
 from diprime.cli.model_facts import importances, summary
 from diprime.cli.options import DataPath, JsonOption, ModelPath, OutputPath
 from diprime.cli.outputs import Commands
 from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note, stdout
 from diprime.cli.signature_options import PublicKeyOption, RequiredKeyOption, print_signature
-from diprime.estimators.models import Boosted, Model
+from diprime.estimators.models import Model
 from diprime.estimators.signing import inspect_model
 from diprime.model.explanation import Explanation
 from diprime.model.feature_words import counted
@@ -43,15 +43,14 @@ def explain(
     public_key: RequiredKeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what each feature, and each pair, adds to the predictions of a boosted model for the first rows of a file.
+    """Say what each feature adds to the predictions of a model for the first rows of a file.
 
-    Contributions add up to log-odds for two classes, to a score for each of more classes (probabilities are
-    proportional to their exponentials), and to the prediction itself for numbers. They are computed from the model
-    and the row alone.
+    Contributions to a forest are Shapley values. They add up to the probability of the second of two classes, to the
+    probabilities of more classes, and to the prediction itself for numbers. In a boosted model pairs of features
+    contribute too, and the sums for classes are log-odds, or scores (probabilities are proportional to their
+    exponentials). All are computed from the model and the row alone.
     """
     model = diprime.load(model_path, public_key=public_key)
-    if not isinstance(model, Boosted):
-        raise InputError(f"{model_path} is a forest; only boosted models, fitted with --boost, can be explained.")
     batches = DataFile(data).decoded_batches(model.domain_.features, lambda share: None)
     first: list[pl.DataFrame] = []
     while sum(batch.height for batch in first) < rows and (batch := next(batches, None)) is not None:
