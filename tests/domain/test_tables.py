@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 from diprime.domain import MISSING, OTHER, TARGET_UNITS, Categorical, Domain, Numeric
-from diprime.domain.tables import is_missing, python_value, read_target, row_blocks
+from diprime.domain.tables import is_missing, python_value, read_target, row_blocks, table_of
 
 YES_NO = Categorical(["no", "yes"])
 MIXED = Domain(
@@ -50,6 +50,7 @@ def frames():
     array = np.empty((4, 6), dtype=object)
     array[:] = ROWS
     yield "object array", array
+    yield "table of arrays", table_of({name: array[:, j] for j, name in reversed(list(enumerate(MIXED.names)))})
     yield "pandas object", pd.DataFrame(data, dtype=object)
     yield "pandas default", pd.DataFrame(data)
     yield (
