@@ -65,6 +65,25 @@ def test_random_stopping_draws_settings_uniformly_and_takes_the_least_noisy_erro
     assert fits([chosen[depth] for depth in ERRORS], [expected[e, depth] for depth, e in ERRORS.items()])
 
 
+@not_private
+def test_random_stopping_compares_what_was_released_and_not_the_errors(monkeypatch):
+    tried, release = [], choosing.discrete_laplace
+
+    def released_in_reverse(errors, *rest):
+        release(errors, *rest)
+        return -errors
+
+    monkeypatch.setattr(choosing, "error", lambda model, *_: tried.append(ERRORS[model.max_depth]) or tried[-1])
+    monkeypatch.setattr(choosing, "discrete_laplace", released_in_reverse)
+    several = 0
+    for seed in range(12):
+        tried.clear()
+        search = search_of(4, "stopping", max_fits=4, refit=False, random_state=seed).fit(*make("classification", 20))
+        assert ERRORS[search.best_params_["max_depth"]] == max(tried)
+        several += len(set(tried)) > 1
+    assert several > 3
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_errors_are_released_with_the_noise_of_one_repetition(task, monkeypatch):
     watched = Releases(monkeypatch)
