@@ -15,7 +15,7 @@ from tests.cli.running import ENVIRONMENT, ok, refused
 
 # Where the inputs of each command stand; the last argument is the output.
 COMMANDS = {
-    "fit": "fit {data} -d {domain} -e 1 --budget {budget} -o",
+    "fit": "fit {data} -d {domain} -e 1 --budget {budget} --scratch {scratch} -o",
     "search": "search {data} -d {domain} -e 1 --try max_depth=1,2 --budget {budget} -o",
     "predict": "predict {model} {data} --public-key {key} -o",
     "score": "score {model} {data} --budget {budget} --public-key {key} -o",
@@ -23,7 +23,7 @@ COMMANDS = {
     "merge": "merge {model} {other_model} -o",
     "sign": "sign {model} --key {key} --signature",
 }
-NAMES = ("data", "domain", "budget", "model", "other_model", "score", "key")
+NAMES = ("data", "domain", "budget", "scratch", "model", "other_model", "score", "key")
 CASES = [(command, name) for command, words in COMMANDS.items() for name in NAMES if f"{{{name}}}" in words]
 
 
@@ -160,3 +160,11 @@ def test_no_command_but_sign_writes_a_file_that_has_the_name_of_a_signature(file
         said = refused(*COMMANDS[command].format(**files).split(), tmp_path / name)
         assert f"{name} is the name of a signature, which only 'diprime sign' writes; give another name." in said
         assert (tmp_path / name).read_text() == "the signature of another model"
+
+
+def test_an_output_that_matches_the_pattern_of_inputs_is_refused(tmp_path):
+    for number in range(3):
+        (tmp_path / f"part{number}.csv").write_text("this cannot be read")
+    said = refused("fit", tmp_path / "part*.csv", "-d", tmp_path / "d.toml", "-e", 1, "-o", tmp_path / "part1.csv")
+    assert "part1.csv is a file that this command reads; write to another file." in said
+    assert (tmp_path / "part1.csv").read_text() == "this cannot be read"

@@ -1,9 +1,9 @@
 """Commands that never write over their own inputs.
 
 All commands are registered through `Commands`, so that all of them are checked, before they read anything. The
-argument ``output`` of a command is its output; every other path is taken to be an input, so that a new option is safe
-from the start. So is the signature beside a model, for commands that check it, and nothing but ``diprime sign`` writes
-files with the name of a signature.
+argument ``output`` of a command is its output; every other path is taken to be an input, or a pattern of inputs, so
+that a new option is safe from the start. So is the signature beside a model, for commands that check it, and nothing
+but ``diprime sign`` writes files with the name of a signature.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import typer
 
 from diprime._util.regular_file import is_same_file, status_of
 from diprime.cli.data_files import InputError
+from diprime.cli.record_files import matches
 from diprime.model.signatures import ENDING, signature_path
 
 OUTPUT = "output"
@@ -41,7 +42,7 @@ def _checked(function: Callable[..., None], *, signs: bool) -> Callable[..., Non
         inputs = [path for name, value in values.items() if name != OUTPUT for path in _paths(value)]
         if "public_key" in values:  # what checks a signature reads it, where no option says so either
             inputs.append(signature_path(values["model_path"], values.get("signature")))
-        for output in _paths(values.get(OUTPUT)):
+        if isinstance(output := values.get(OUTPUT), Path):
             refuse_inputs(output, inputs)
             if not signs:
                 _refuse_signature(output)
@@ -82,4 +83,4 @@ def _refuse_inputs_as_standard_output(inputs: list[Path]) -> None:
 def _paths(value: Any) -> Iterator[Path]:
     for item in value if isinstance(value, list | tuple) else [value]:
         if isinstance(item, Path):
-            yield item
+            yield from matches(item)
