@@ -92,4 +92,6 @@ def joined(executor):
 def bins_of(engine, begin, end):
     """Return the histograms of a chunk, a row for each node."""
     found = engine.histograms(begin, end)
-    return found.bins[found.rows]
+    if found.values is None:
+        return found.bins[found.rows]
+    return (found.bins[found.rows] << np.uint64(engine._layout.shift)) | found.values[found.rows]

@@ -15,7 +15,7 @@ from tests.cli.running import ENVIRONMENT, ok, refused
 
 # Where the inputs of each command stand; the last argument is the output.
 COMMANDS = {
-    "fit": "fit {data} -d {domain} -e 1 --budget {budget} -o",
+    "fit": "fit {data} -d {domain} -e 1 --budget {budget} --scratch {scratch} -o",
     "search": "search {data} -d {domain} -e 1 --try max_depth=1,2 --budget {budget} -o",
     "predict": "predict {model} {data} -o",
     "score": "score {model} {data} --budget {budget} -o",
@@ -23,7 +23,7 @@ COMMANDS = {
     "merge": "merge {model} {other_model} -o",
     "sign": "sign {model} --key {key} --signature",
 }
-NAMES = ("data", "domain", "budget", "model", "other_model", "score", "key")
+NAMES = ("data", "domain", "budget", "scratch", "model", "other_model", "score", "key")
 CASES = [(command, name) for command, words in COMMANDS.items() for name in NAMES if f"{{{name}}}" in words]
 
 
@@ -151,3 +151,11 @@ def test_standard_output_that_is_an_input_is_refused(files, command, name):
     assert done.returncode == 1
     assert f"Standard output goes to {target}, which this command reads" in done.stderr.decode()
     assert target.read_bytes() == before
+
+
+def test_an_output_that_matches_the_pattern_of_inputs_is_refused(tmp_path):
+    for number in range(3):
+        (tmp_path / f"part{number}.csv").write_text("this cannot be read")
+    said = refused("fit", tmp_path / "part*.csv", "-d", tmp_path / "d.toml", "-e", 1, "-o", tmp_path / "part1.csv")
+    assert "part1.csv is a file that this command reads; write to another file." in said
+    assert (tmp_path / "part1.csv").read_text() == "this cannot be read"

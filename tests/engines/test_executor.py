@@ -5,6 +5,7 @@ import pytest
 
 from diprime._util.threads import Threads
 from diprime.domain.batches import EncodedBatches
+from diprime.domain.target_layout import TargetLayout
 from diprime.engines.assignment import BagAssignment, IndependentAssignment
 from diprime.engines.executor import InProcess
 from diprime.engines.partition import Partition
@@ -96,6 +97,23 @@ def test_scores_of_partitions(name, cuts, kind):
         score_answers(score_engine(EncodedRows(codes), target, layout, Threads(1), weights, kind=k, cuts=c), layout, 3)
         for k, c in ((kind, cuts), (NumpyScoreEngine, []))
     )
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("max_rows", [255, 300, 1000])
+@pytest.mark.parametrize("cuts", [[], [50], [100, 101, 250]], ids=str)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_more_rows_than_a_bin_counts_are_counted_in_pieces_and_added_up_in_two_planes(
+    name, cuts, max_rows, weighted, monkeypatch
+):
+    layout = LAYOUTS[name]
+    codes, target, weights = drawn_rows(layout, 400, weighted=weighted)
+    made = [tree_engine(EncodedRows(codes), target, layout, Threads(1), weights, kind=NumpyEngine)]
+    monkeypatch.setattr(TargetLayout, "max_rows", max_rows)
+    made.append(tree_engine(EncodedRows(codes), target, layout, Threads(2), weights, cuts=cuts))
+    assert made[1]._wide == (weighted or max_rows < 400)
+    expected, found = (answers(engine, layout, IndependentAssignment(3)) for engine in made)
     assert_same(found, expected)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from diprime._util.threads import Threads
 from diprime.domain.target_layout import TargetLayout, Windows
-from diprime.engines import partitioned
+from diprime.engines import partitioned, weights
 from diprime.privacy.randomness import RandomSource
 from tests.encoded_rows import EncodedRows, FixedAssignment, bins_of, tree_engine
 from tests.engines.direct_counts import (
@@ -403,7 +403,7 @@ def test_under_windows_of_nodes_too_one_more_record_changes_one_node_by_one_amou
 
 
 def test_too_many_rows_are_refused_before_anything_is_summed(monkeypatch):
-    monkeypatch.setattr(TargetLayout, "max_rows", 9)
+    monkeypatch.setattr(weights, "MAX_ROWS", 9)
     MadeRows.draw(LAYOUTS["binary"], 9, 0).engine(Threads(1))
     rows = EncodedRows(np.zeros((10, 1), dtype=np.uint8))
     rows.read = None

@@ -119,8 +119,7 @@ def test_weights_of_one_change_nothing(make):
 @pytest.mark.parametrize("make", [tree_engine, score_engine])
 def test_sums_of_weights_that_do_not_fit_are_refused(make, monkeypatch):
     layout = TargetLayout.of_number(4096)
-    monkeypatch.setattr(TargetLayout, "max_rows", 100)
-    monkeypatch.setattr("diprime.engines.partitioned_scores._MAX_ROWS", 100)
+    monkeypatch.setattr(module, "MAX_ROWS", 100)
     rows, target = EncodedRows(np.zeros((10, 2), dtype=np.uint8)), np.zeros(10, dtype=np.int32)
     make(rows, target, layout, ONE, np.full(10, 10, dtype=np.uint8))
     with pytest.raises(ValueError, match="more weighted rows than the 100 that are supported"):
@@ -134,11 +133,17 @@ def test_the_sum_of_weights_does_not_wrap_around():
 
 
 def test_a_size_beyond_the_limit_is_refused_in_words_of_what_is_counted():
-    module.check_size(1000, 8, 1000)
-    with pytest.raises(ValueError, match="more weighted rows than the 1,000 that are supported; fewer records"):
-        module.check_size(1001, 8, 1000)
-    with pytest.raises(ValueError, match=r"more rows than the 1,000 that are supported\.$"):
-        module.check_size(1001, 1001, 1000)
+    most, of_partition = 1 << 40, 1 << 31
+    module.check_size(most, [8])
+    module.check_size(most, [of_partition] * 512)
+    with pytest.raises(
+        ValueError, match="more weighted rows than the 1,099,511,627,776 that are supported; fewer records"
+    ):
+        module.check_size(most + 1, [8])
+    with pytest.raises(ValueError, match=r"more rows than the 1,099,511,627,776 that are supported\.$"):
+        module.check_size(most + 1, [*[of_partition] * 512, 1])
+    with pytest.raises(ValueError, match=r"A partition has more rows than the 2,147,483,648 that are supported\.$"):
+        module.check_size(of_partition + 1, [0, of_partition + 1])
 
 
 def test_counts_by_weight():

@@ -506,3 +506,68 @@ def test_offsets_are_added_by_the_number_of_candidates_of_a_row():
     costs = np.array([[3, absent, 5, absent, 7, 8], [1, 2, absent, -9, -9, -9], [absent] * 6])
     (_, _, after), _ = BOTH("add_offsets", offsets, np.array([0, 1, 0], dtype=np.uint8), costs)
     assert after.tolist() == [[43, absent, 45, absent, 47, 48], [41, 42, absent, -9, -9, -9], [absent] * 6]
+
+
+# -- wide bins: counts and values apart, for up to 2^40 rows ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WideLayout(Layout):
+    max_rows: int = 1 << 40
+
+    def arguments(self, cost, bins, build=BOTH.build):
+        """Return the rule, and the two planes as a kernel reads them."""
+        counts, values = bins
+        scale = float(cost.units * self.weight / self.whole)
+        rule = build("CostRule", scale, float(self.whole), float(cost.linear_tail), cost.balance, cost.min_rows)
+        return rule, build("BinsView", counts, self.n_columns, self.shift, values)
+
+
+WIDE = [WideLayout(1, 38, 4096), WideLayout(1, 32, 1), WideLayout(3, 32, 1)]
+
+
+def planes_of(rng, cells):
+    """Return the planes of two nodes and two features, of which the last of both has the cells."""
+    planes = []
+    for plane in cells:
+        bins = rng.integers(0, 2**40, size=(2, 2, plane.size)).astype(np.uint64)
+        bins[1, 1] = plane.astype(np.uint64).ravel()
+        planes.append(bins.reshape(2, -1))
+    return planes
+
+
+@given(seeds, st.sampled_from(WIDE), styles, costs_of, st.data())
+@settings(deadline=None, max_examples=100)
+def test_numeric_costs_of_wide_bins_are_those_of_exact_arithmetic(seed, layout, style, cost, data):
+    rng = np.random.default_rng(seed)
+    n_cells = data.draw(st.sampled_from([1, 2, 9, 40]))
+    low = data.draw(st.integers(0, n_cells - 1))
+    high = data.draw(st.integers(low, n_cells - 1))
+    missing = data.draw(st.booleans())
+    codes = [*range(low, high + 1), *([255] if missing and rng.random() < 0.7 else [])]
+    cells = draw_cells(rng, layout, style, codes)
+    costs, mirrored = numeric_costs(layout, planes_of(rng, cells), low, high, missing, n_cells, cost, place=(1, 1))
+    assert mirrored == (missing and not cells[0][255].any())
+    check_slots(layout, costs, cells, expected_slots(low, high, missing, n_cells), cost)
+
+
+@given(seeds, st.sampled_from(WIDE), styles, costs_of)
+@settings(deadline=None, max_examples=60)
+def test_mask_costs_of_wide_bins_are_those_of_exact_arithmetic(seed, layout, style, cost):
+    rng = np.random.default_rng(seed)
+    cells = draw_cells(rng, layout, style, np.flatnonzero(rng.random(256) < 0.1).tolist() or [3])
+    masks = rng.integers(0, 256, size=(3, 32)).astype(np.uint8)
+    place = np.ones(3, dtype=np.int64)
+    after, _ = BOTH(
+        "mask_costs", *layout.arguments(cost, planes_of(rng, cells)), place, place, masks, np.zeros(3, dtype=np.int64)
+    )
+    for mask, found in zip(masks, after[-1], strict=True):
+        check_cost(found, layout, cells, np.unpackbits(mask, bitorder="little").astype(bool), cost)
+
+
+@pytest.mark.parametrize("style", ["full", "ends"])
+def test_a_thousand_wide_columns(style):
+    layout, cost, rng = WideLayout(1000, 32, 1), Cost(UNITS, 0, 0, Fraction(1, 64)), np.random.default_rng(4)
+    cells = draw_cells(rng, layout, style, [0, 1, 2])
+    costs, _ = numeric_costs(layout, planes_of(rng, cells), 0, 2, False, 3, cost, place=(1, 1))
+    check_slots(layout, costs, cells, expected_slots(0, 2, False, 3), cost)

@@ -20,7 +20,7 @@ def refuse_dash(output: Path) -> Path:
 
 DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV file with a header, or a Parquet file.")]
 DataPattern = Annotated[
-    str,
+    Path,
     typer.Argument(
         metavar="DATA", help="A CSV file with a header, a Parquet file, or a pattern such as 'data/*.parquet'."
     ),

@@ -1,8 +1,8 @@
 """Commands that never write over their own inputs.
 
 All commands are registered through `Commands`, so that all of them are checked, before they read anything. The
-argument ``output`` of a command is its output; every other path is taken to be an input, so that a new option is safe
-from the start. So is the signature beside a model, for commands that check it.
+argument ``output`` of a command is its output; every other path is taken to be an input, or a pattern of inputs, so
+that a new option is safe from the start. So is the signature beside a model, for commands that check it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import typer
 
 from diprime._util.regular_file import is_same_file, status_of
 from diprime.cli.data_files import InputError
+from diprime.cli.record_files import matches
 from diprime.model.signatures import signature_path
 
 OUTPUT = "output"
@@ -40,8 +41,8 @@ def _checked(function: Callable[..., None]) -> Callable[..., None]:
         inputs = [path for name, value in values.items() if name != OUTPUT for path in _paths(value)]
         if "public_key" in values:  # what checks a signature reads it, where no option says so either
             inputs.append(signature_path(values["model_path"], values.get("signature")))
-        for output in _paths(values.get(OUTPUT)):
-            refuse_inputs(output, inputs)
+        if isinstance(values.get(OUTPUT), Path):
+            refuse_inputs(values[OUTPUT], inputs)
         _refuse_inputs_as_standard_output(inputs)
         function(**values)
 
@@ -73,4 +74,4 @@ def _refuse_inputs_as_standard_output(inputs: list[Path]) -> None:
 def _paths(value: Any) -> Iterator[Path]:
     for item in value if isinstance(value, list | tuple) else [value]:
         if isinstance(item, Path):
-            yield item
+            yield from matches(item)

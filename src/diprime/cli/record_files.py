@@ -66,18 +66,20 @@ def find_files(patterns: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Return the files that paths and patterns name; those of a pattern are sorted by name."""
     paths: list[Path] = []
     for pattern in patterns:
-        path = Path(pattern)
-        paths += [path] if path.exists() or not glob.has_magic(str(pattern)) else _matches(str(pattern))
+        found = matches(Path(pattern))
+        if not found:
+            raise InputError(f"No file matches {pattern}; give CSV or Parquet files.")
+        paths += found
     if not paths:
         raise InputError("No file is given; give CSV or Parquet files.")
     return paths
 
 
-def _matches(pattern: str) -> list[Path]:
-    paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
-    if not paths:
-        raise InputError(f"No file matches {pattern}; give CSV or Parquet files.")
-    return paths
+def matches(pattern: Path) -> list[Path]:
+    """Return the files that match a pattern, sorted by name; a path that is none, or that exists, matches itself."""
+    if not glob.has_magic(str(pattern)) or pattern.exists():
+        return [pattern]
+    return [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True))]
 
 
 def are_large(paths: Sequence[Path]) -> bool:

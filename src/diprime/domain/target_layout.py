@@ -118,7 +118,7 @@ class TargetLayout:
 
     @property
     def max_rows(self) -> int:
-        """Rows, or their sum of weights, that a bin can count."""
+        """Rows, or their sum of weights, that a bin can count; for more, counts and values are added up apart."""
         return (1 << min(MAX_ROWS_BITS, 64 - self.shift)) - 1
 
     @property
@@ -151,10 +151,14 @@ class TargetLayout:
         columns = np.arange(self.n_targets, dtype=np.uint16)
         return Contributions(columns, np.ones((1, self.n_targets), dtype=np.uint64))
 
+    def unpacked(self, bins: Bins) -> tuple[Bins, Bins]:
+        """Return the counts of bins, and their sums of values."""
+        return bins >> np.uint64(self.shift), bins & np.uint64((1 << self.shift) - 1)
+
     def vectors(self, bins: Bins) -> npt.NDArray[np.int64]:
         """Return the sums of the records' vectors from bins whose last axis is the columns."""
-        sums = (bins & np.uint64((1 << self.shift) - 1)).astype(np.int64)
+        counts, sums = (plane.astype(np.int64) for plane in self.unpacked(bins))
         if self.n_columns > 1:
             return np.asarray(sums)
-        rest = (bins >> np.uint64(self.shift)).astype(np.int64) * self.units - sums
+        rest = counts * self.units - sums
         return np.asarray(np.concatenate([rest, sums], axis=-1)[..., : self.n_outputs])

@@ -47,7 +47,9 @@ class PartitionedEngine:
     """
 
     def __init__(self, executor: Executor, n_features: int, layout: TargetLayout, threads: Threads) -> None:
-        check_size(int(executor.ask(total_weight)), sum(executor.sizes), layout.max_rows)
+        weight = int(executor.ask(total_weight))
+        check_size(weight, executor.sizes)
+        self._wide = weight > layout.max_rows
         self._executor = executor
         self._layout = layout
         self._threads = threads
@@ -96,53 +98,56 @@ class PartitionedEngine:
     def _buffer(self) -> Bins:
         """Return memory for a chunk of histograms, and for one more a shard, that does not hold the parents'.
 
-        It is reserved once and used level after level; what is never written takes no memory.
+        It is reserved once and used level after level; what is never written takes no memory. It has one plane, of
+        packed bins, or if they are wide, a plane of counts and one of values.
         """
-        shape = (self._nodes_per_chunk + self._threads.n_shards, self._width)
+        shape = (1 + self._wide, self._nodes_per_chunk + self._threads.n_shards, self._width)
         for i, buffer in enumerate(self._buffers):
             if buffer is None:
                 self._buffers[i] = buffer = np.empty(shape, dtype=np.uint64)
-            if self._parents is None or buffer is not self._parents.bins:
+            if self._parents is None or not np.may_share_memory(buffer, self._parents.bins):
                 return buffer
         raise AssertionError("one of two buffers is always free")
 
     def histograms(self, begin: int, end: int) -> Histograms:
         """Return the histograms of a chunk: counted, or the parent's less the sibling's for the larger of two."""
-        bins = self._buffer()
+        planes = self._buffer()
         if self._parents is None:
-            self._count(np.arange(begin, end, dtype=np.int64), bins)
-            found = Histograms(bins, np.arange(end - begin, dtype=np.int64))
+            self._count(np.arange(begin, end, dtype=np.int64), planes)
+            rows = np.arange(end - begin, dtype=np.int64)
         else:
-            found = self._subtracted(self._parents, begin, end, bins)
+            rows = self._subtract(self._parents, begin, end, planes)
+        found = Histograms(planes[0], rows, planes[1] if self._wide else None)
         whole_level = end - begin == len(self._sizes)
         self._next_parents = found if whole_level else None
         return found
 
-    def _count(self, nodes: npt.NDArray[np.int64], bins: Bins) -> None:
-        """Let the partitions count the records of nodes, into the first rows of bins."""
-        counted = self._executor.ask(CountNodes(nodes, self._view, self._windows[nodes]), bins)
-        if not np.may_share_memory(counted, bins):
-            bins[: len(nodes)] = counted
+    def _count(self, nodes: npt.NDArray[np.int64], planes: Bins) -> None:
+        """Let the partitions count the records of nodes, into the first rows of each plane."""
+        counted = self._executor.ask(CountNodes(nodes, self._view, self._windows[nodes], self._wide), planes)
+        if not np.may_share_memory(counted, planes):
+            planes[:, : len(nodes)] = counted
 
-    def _subtracted(self, parents: Histograms, begin: int, end: int, bins: Bins) -> Histograms:
+    def _subtract(self, parents: Histograms, begin: int, end: int, planes: Bins) -> npt.NDArray[np.int64]:
         """Let the partitions count the smaller of two siblings, by the sizes of all partitions together.
 
-        Those that are counted come first, and those that are subtracted follow.
+        Those that are counted come first, and those that are subtracted follow. Return the row of each node.
         """
         n_pairs = (end - begin) // 2
         sizes = self._sizes[begin:end]
         pairs = np.arange(n_pairs, dtype=np.int64)
         second = sizes[1::2] < sizes[::2]  # whether the second of two siblings is the smaller one
-        self._count(begin + 2 * pairs + second, bins)
+        self._count(begin + 2 * pairs + second, planes)
         above = parents.rows[begin // 2 : end // 2]
         larger = n_pairs + pairs
 
         def subtract(a: int, b: int) -> None:
-            histogram.subtract(parents.bins, above[a:b], pairs[a:b], larger[a:b], bins)
+            for of_parents, bins in zip((parents.bins, parents.values), planes, strict=False):
+                histogram.subtract(of_parents, above[a:b], pairs[a:b], larger[a:b], bins)
 
         self._threads.run(subtract, n_pairs)
         rows = np.stack([pairs + n_pairs * second, pairs + n_pairs * ~second], axis=1)
-        return Histograms(bins, rows.reshape(-1))
+        return rows.reshape(-1)
 
     def route(self, features: npt.NDArray[np.int32], masks: npt.NDArray[np.uint8]) -> None:
         """Send the rows of every node to its children."""
@@ -153,8 +158,8 @@ class PartitionedEngine:
     def node_target_counts(self) -> npt.NDArray[np.int64]:
         """Return how many records of every node have each value of the target."""
         view = TargetView(self._layout, self._layout.whole_range)
-        return self._executor.ask(NodeSums(view, by_target=True)).astype(np.int64)
+        return self._executor.ask(NodeSums(view, by_target=True))
 
     def node_sums(self, window: Windows) -> npt.NDArray[np.int64]:
         """Return the sum of the records' vectors at every node, with numeric targets seen through one window."""
-        return self._layout.vectors(self._executor.ask(NodeSums(TargetView(self._layout, window))))
+        return self._executor.ask(NodeSums(TargetView(self._layout, window)))

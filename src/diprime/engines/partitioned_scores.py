@@ -13,8 +13,6 @@ from diprime.engines.score_partition import BeginScores, CodeSums, ResidualCount
 from diprime.engines.scores import CellGrid
 from diprime.engines.weights import check_size
 
-_MAX_ROWS = (1 << 31) - 1  # a sum of so many gradients of 2^11 is below 2^42
-
 
 class PartitionedScoreEngine:
     """The engine whose rows are in the partitions of an executor; a fit in memory has one.
@@ -28,7 +26,7 @@ class PartitionedScoreEngine:
     """
 
     def __init__(self, executor: Executor, layout: TargetLayout) -> None:
-        check_size(int(executor.ask(total_weight)), sum(executor.sizes), _MAX_ROWS)
+        check_size(int(executor.ask(total_weight)), executor.sizes)  # a sum of 2^40 gradients of 2^11 is below 2^52
         self._executor = executor
         self._layout = layout
         self._advance(BeginScores(gradients_of(layout).n_scores))

@@ -30,10 +30,14 @@ class Histograms:
         Rows of bins: bin (feature·256 + code)·n_columns + column.
     rows : array of shape (n_nodes,)
         The row of each node.
+    values : array of the shape of bins, optional
+        The sums of values. Where there are more rows than a packed bin can count, they are apart, and ``bins`` has the
+        counts.
     """
 
     bins: Bins
     rows: npt.NDArray[np.int64]
+    values: Bins | None = None
 
 
 class Engine(Protocol):

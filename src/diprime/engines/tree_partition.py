@@ -5,6 +5,7 @@ The steps and questions of :class:`~diprime.engines.partitioned.PartitionedEngin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +18,7 @@ from diprime.domain.target_layout import Bins, Contributions, TargetLayout, Wind
 from diprime.engines.assignment import TreeDraws, Trees
 from diprime.engines.executor import NOTHING, Answer
 from diprime.engines.partition import Partition
-from diprime.engines.weights import NO_WEIGHTS, weighted_counts
+from diprime.engines.weights import MAX_WEIGHT, NO_WEIGHTS, weighted_counts
 from diprime.kernels import histogram
 from diprime.kernels.constants import N_CODES
 
@@ -68,6 +69,12 @@ class TreePartition:
     def sizes(self) -> _Integers:
         """The number of records of each node."""
         return np.diff(self.bounds)
+
+    def pieces(self, first: _Integers, last: _Integers, max_weight: int) -> Iterator[tuple[_Integers, _Integers]]:
+        """Cut segments of records into pieces whose records weigh at most so much together."""
+        size = max_weight // (MAX_WEIGHT if self.weighted else 1)
+        for begin in range(0, max(int(self.bounds[-1]), 1), size):
+            yield np.clip(first, begin, begin + size), np.clip(last, begin, begin + size)
 
     def even_bounds(self, n_shards: int) -> list[int]:
         """Return node numbers that cut the level into shards of about as many records."""
@@ -214,29 +221,42 @@ class CountNodes:
         How the target is seen.
     windows : array of shape (n,)
         Which window of the view is that of each node.
+    wide : bool, default=False
+        Whether counts and values are answered apart, in two planes, because a packed bin cannot hold their sums over
+        all partitions.
     """
 
     nodes: _Integers
     view: TargetView
     windows: _Integers
+    wide: bool = False
 
     def __call__(self, state: TreePartition, threads: Threads, out: Bins | None = None) -> Bins:
-        """Count the records of the nodes, in the first rows of ``out`` if it has enough of them."""
-        n = len(self.nodes)
-        shape = (n + threads.n_shards, state.partition.rows.n_features * N_CODES * self.view.layout.n_columns)
-        bins = out if out is not None and len(out) >= shape[0] else np.empty(shape, dtype=np.uint64)
-        self._count(state, threads, bins)
-        return bins[:n]
+        """Count the records of the nodes, in the first rows of each plane of ``out`` if it has enough of them."""
+        layout, n = self.view.layout, len(self.nodes)
+        shape = n + threads.n_shards, state.partition.rows.n_features * N_CODES * layout.n_columns
+        planes = out if out is not None and out.shape[1] >= shape[0] else np.empty((1 + self.wide, *shape), np.uint64)
+        first, last = state.bounds[self.nodes], state.bounds[self.nodes + 1]
+        if not self.wide:
+            self._count(state, first, last, threads, planes[0])
+            return planes[:, :n]
+        planes[:, :n] = 0
+        packed = np.empty(shape, dtype=np.uint64)
+        for piece in state.pieces(first, last, layout.max_rows):
+            self._count(state, *piece, threads, packed)
+            counts, values = layout.unpacked(packed[:n])
+            planes[0, :n] += counts
+            planes[1, :n] += values
+        return planes[:, :n]
 
-    def _count(self, state: TreePartition, threads: Threads, bins: Bins) -> None:
+    def _count(self, state: TreePartition, first: _Integers, last: _Integers, threads: Threads, bins: Bins) -> None:
         """Count segments of records into rows of bins, the same number of records to each thread.
 
         A segment that two threads share is counted in its row by the first and in a spare row by the second, which is
         then added.
         """
         adds, n_columns = self.view.contributions, self.view.layout.n_columns
-        first, last = state.bounds[self.nodes], state.bounds[self.nodes + 1]
-        sizes, records, n = last - first, state.records, len(self.nodes)
+        sizes, records, n = last - first, state.records, len(first)
         ahead = np.concatenate([[0], np.cumsum(sizes)])  # records of the segments before
         n_shards = max(1, min(threads.n_shards, int(ahead[-1]) // MIN_SHARD_ROWS))
         cuts = np.linspace(0, ahead[-1], n_shards + 1).astype(np.int64)
@@ -264,7 +284,7 @@ class CountNodes:
 
 @dataclass(frozen=True)
 class NodeSums:
-    """The question for the sums of what the records of every node add to each column.
+    """The question for the sums of the records' vectors at every node.
 
     Attributes
     ----------
@@ -277,12 +297,29 @@ class NodeSums:
     view: TargetView
     by_target: bool = False
 
-    def __call__(self, state: TreePartition, threads: Threads, out: Answer | None = None) -> Bins:
+    def __call__(self, state: TreePartition, threads: Threads, out: Answer | None = None) -> Answer:
         """Add up."""
         layout = self.view.layout
-        adds = layout.count_contributions() if self.by_target else self.view.contributions
-        first, last, records = state.bounds[:-1].copy(), state.bounds[1:].copy(), state.records
-        bins = np.zeros((len(first), layout.n_targets if self.by_target else layout.n_columns), dtype=np.uint64)
+        if self.by_target:
+            adds, n_columns = layout.count_contributions(), layout.n_targets
+            return self._add(state, state.bounds[:-1], state.bounds[1:], adds, n_columns, threads).astype(np.int64)
+        sums = np.zeros((len(state.bounds) - 1, layout.n_outputs), dtype=np.int64)
+        for first, last in state.pieces(state.bounds[:-1], state.bounds[1:], layout.max_rows):
+            adds = self.view.contributions
+            sums += layout.vectors(self._add(state, first, last, adds, layout.n_columns, threads))
+        return sums
+
+    @staticmethod
+    def _add(
+        state: TreePartition,
+        first: _Integers,
+        last: _Integers,
+        adds: Contributions,
+        n_columns: int,
+        threads: Threads,
+    ) -> Bins:
+        first, last, records = first.copy(), last.copy(), state.records  # the kernel reads them in order
+        bins = np.zeros((len(first), n_columns), dtype=np.uint64)
 
         def add(a: int, b: int) -> None:
             of_all = (adds.columns, adds.amounts[0], state.weighted)

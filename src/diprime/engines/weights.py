@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,22 @@ NO_WEIGHTS: Weights = np.zeros(0, dtype=np.uint8)
 """Stands for weights that are all one."""
 
 
-def check_size(weight: int, n_rows: int, limit: int) -> None:
+MAX_WEIGHT = 255
+MAX_ROWS = 1 << 40
+"""The largest number of rows of a fit, or sum of their weights."""
+MAX_PARTITION_ROWS = 1 << 31
+"""The largest number of rows of a partition."""
+
+
+def check_size(weight: int, sizes: Sequence[int]) -> None:
     """Refuse more rows, or a larger sum of weights, than an engine's integers can count."""
-    if weight > limit:
+    n_rows = sum(sizes)
+    if max(sizes) > MAX_PARTITION_ROWS:
+        raise ValueError(f"A partition has more rows than the {MAX_PARTITION_ROWS:,} that are supported.")
+    if weight > MAX_ROWS:
         advice = "" if weight == n_rows else "; fewer records of each person, max_records_per_group, take less room"
         what = "rows" if weight == n_rows else "weighted rows"
-        raise ValueError(f"There are more {what} than the {limit:,} that are supported{advice}.")
+        raise ValueError(f"There are more {what} than the {MAX_ROWS:,} that are supported{advice}.")
 
 
 def weighted_counts(values: npt.NDArray[Any], weights: Weights | None, n: int) -> npt.NDArray[np.int64]:

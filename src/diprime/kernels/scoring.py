@@ -19,6 +19,12 @@ relative size 2^-53 for c columns; ``scale`` is a power of two and adds none. Th
 for numbers (n < 2^26, c = 1) and 2^41 for classes (n < 2^31). The error is therefore below (c + 6)·2^-12 units, less
 than a quarter for up to 1000 classes. The range of the cost (training/splitting/cost.py) allows for the floor and for
 this error.
+
+More rows than that, up to 2^40, are counted in *wide* bins, where the cost is computed in integers. With M = n times
+``units_per_record`` <= 2^52, X = 64·x and Y = 64·y are integers of at most 58 bits, and 64·G/weight is the sum over
+children and columns of X²/((64 - 128·linear_tail)·M) + 2·Y. Each quotient is divided exactly into a whole part and a
+rest below one. Only the rests are floats: 2c of them, each with three roundings, and their sum is below 2c <= 2000, so
+that the error is below 2000·2000·2^-53 < 2^-31, times at most 2^10/2^6·weight: less than a quarter.
 """
 
 from __future__ import annotations
@@ -34,6 +40,7 @@ MISSING = cython.declare(cython.Py_ssize_t, constants.MISSING)
 N_CODES = cython.declare(cython.Py_ssize_t, constants.N_CODES)
 MASK_BYTES = cython.declare(cython.Py_ssize_t, constants.MASK_BYTES)
 ABSENT_COST = cython.declare(cython.longlong, constants.ABSENT_COST)
+WORD_MASK = cython.declare(cython.ulonglong, (1 << 64) - 1)
 
 
 @cython.final
@@ -63,6 +70,11 @@ class CostRule:
     upper_tail: cython.double  # where the second linear part begins
     middle_share: cython.double  # the share between the two linear parts
     middle_units: cython.double
+    # The same in integers, for wide bins: shares in 64ths, and scale/64 as a power of two.
+    tail_64ths: cython.longlong
+    middle_64ths: cython.longlong
+    whole_units: cython.longlong
+    exponent: cython.int
 
     def __init__(
         self,
@@ -80,6 +92,17 @@ class CostRule:
         self.upper_tail = 1.0 - linear_tail
         self.middle_share = 1.0 - 2.0 * linear_tail
         self.middle_units = self.middle_share * units_per_record
+        self.tail_64ths = cython.cast(cython.longlong, 64.0 * linear_tail)
+        self.middle_64ths = 64 - 2 * self.tail_64ths
+        self.whole_units = cython.cast(cython.longlong, units_per_record)
+        self.exponent = -6
+        step: cython.double = scale
+        while 0.0 < step < 1.0:
+            step *= 2.0
+            self.exponent -= 1
+        while step > 1.0:
+            step *= 0.5
+            self.exponent += 1
 
     @cython.cfunc
     @cython.inline
@@ -118,6 +141,87 @@ class CostRule:
         lacking: cython.longlong = max(self.min_rows - min(n_left, n_right), 0)
         return self.balance * lacking - cython.cast(cython.longlong, (gain + 2.0 * beyond) * self.scale)
 
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def wide_middle(self, s: cython.longlong, most: cython.longlong) -> cython.longlong:
+        """Return 64·x for a column with sum s, exactly; ``most`` is the rows of the child times the units."""
+        return min(max(64 * s - self.tail_64ths * most, 0), self.middle_64ths * most)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def wide_beyond(self, s: cython.longlong, most: cython.longlong) -> cython.longlong:
+        """Return 128·y for a column with sum s, exactly; ``most`` is the rows of the child times the units."""
+        return 2 * max(64 * s - (64 - self.tail_64ths) * most, 0)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def wide_gain(self, s: cython.longlong, most: cython.longlong) -> cython.longlong:
+        """Return the whole part of 64·(x²/((1 - 2·linear_tail)·most) + 2·y) for a column with sum s of a child."""
+        x: cython.longlong = self.wide_middle(s, most)
+        whole: cython.longlong = self.wide_beyond(s, most)
+        if x > 0:
+            whole += _square_quotient(x, self.middle_64ths * most)
+        return whole
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def wide_rest(self, s: cython.longlong, most: cython.longlong, whole: cython.longlong) -> cython.double:
+        """Return what ``wide_gain`` leaves over, below one."""
+        x: cython.ulonglong = self.wide_middle(s, most)
+        weight: cython.ulonglong = self.middle_64ths * most
+        quotient: cython.ulonglong = whole - self.wide_beyond(s, most)
+        if x == 0:
+            return 0.0
+        # The products wrap around, and their difference does not: it is below the weight.
+        return cython.cast(cython.double, (x * x - quotient * weight) & WORD_MASK) / cython.cast(cython.double, weight)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def wide_cost(
+        self, whole: cython.longlong, rest: cython.double, n_left: cython.longlong, n_right: cython.longlong
+    ) -> cython.longlong:
+        """Return the cost of a split from the sums of ``wide_gain`` and ``wide_rest`` over children and columns."""
+        extra: cython.longlong = cython.cast(cython.longlong, rest)
+        lacking: cython.longlong = max(self.min_rows - min(n_left, n_right), 0)
+        one: cython.longlong = 1
+        gain: cython.longlong = 0
+        if self.scale > 0.0:
+            rest -= cython.cast(cython.double, extra)
+            if self.exponent >= 0:
+                rest *= cython.cast(cython.double, one << self.exponent)
+                gain = ((whole + extra) << self.exponent) + cython.cast(cython.longlong, rest)
+            else:
+                gain = (whole + extra) >> (-self.exponent)
+        return self.balance * lacking - gain
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _square_quotient(x: cython.ulonglong, weight: cython.ulonglong) -> cython.ulonglong:
+    """Return x²/weight, rounded down, for 0 < x <= weight <= 2^58: long division, five bits of x at a time.
+
+    The rest is below 2^58, and 32 times it plus 31·x below 2^64.
+    """
+    quotient: cython.ulonglong = 0
+    rest: cython.ulonglong = 0
+    shift: cython.int = 55
+    while shift > 0 and (x >> shift) == 0:
+        shift -= 5
+    while shift >= 0:
+        rest = 32 * rest + ((x >> shift) & 31) * x
+        quotient = 32 * quotient + rest // weight
+        rest = rest % weight
+        shift -= 5
+    return quotient
+
 
 @cython.final
 @cython.cclass
@@ -132,18 +236,28 @@ class BinsView:
         The number of bins of a code.
     shift : int
         The number of low bits that hold the sum of values; the bits above hold the count of rows.
+    values : array of the shape of bins, optional
+        The sums of values. With them, bins are *wide*: ``bins`` holds the counts, and nothing is packed.
     """
 
     bins: cython.const[cython.ulonglong][:, ::1]
+    values: cython.const[cython.ulonglong][:, ::1]
+    wide: cython.bint
     n_columns: cython.Py_ssize_t
     shift: cython.Py_ssize_t
     value_mask: cython.ulonglong
 
     def __init__(
-        self, bins: cython.const[cython.ulonglong][:, ::1], n_columns: cython.Py_ssize_t, shift: cython.Py_ssize_t
+        self,
+        bins: cython.const[cython.ulonglong][:, ::1],
+        n_columns: cython.Py_ssize_t,
+        shift: cython.Py_ssize_t,
+        values: cython.const[cython.ulonglong][:, ::1] = None,
     ) -> None:
         one: cython.ulonglong = 1
         self.bins = bins
+        self.wide = values is not None
+        self.values = bins if values is None else values
         self.n_columns = n_columns
         self.shift = shift
         self.value_mask = (one << shift) - 1
@@ -243,6 +357,8 @@ def _threshold_costs(
     """
     slot: cython.Py_ssize_t = 0 if missing_left else costs.shape[1] // 2
     n_columns: cython.Py_ssize_t = view.n_columns
+    if view.wide:
+        return _wide_threshold_costs(rule, view, node, feature, low, last, high, missing_left, scratch, costs, row)
     if n_columns == 1:
         return _threshold_costs_of_one_column(
             rule, view, node, feature, low, last, high, missing_left, costs, row, slot
@@ -300,6 +416,76 @@ def _threshold_costs(
         costs[row, slot + code] = rule.cost(
             scratch[1, code], scratch[2, code], scratch[3, code], n_left, n_total - n_left
         )
+    return n_missing
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _wide_threshold_costs(
+    rule: CostRule,
+    view: BinsView,
+    node: cython.Py_ssize_t,
+    feature: cython.Py_ssize_t,
+    low: cython.Py_ssize_t,
+    last: cython.Py_ssize_t,
+    high: cython.Py_ssize_t,
+    missing_left: cython.bint,
+    scratch: cython.double[:, ::1],
+    costs: cython.longlong[:, ::1],
+    row: cython.Py_ssize_t,
+) -> cython.longlong:
+    """Do what ``_threshold_costs`` does for wide bins, in integers.
+
+    The whole parts of the gains are added up in the costs, the rests in ``scratch``, after the rows on the left.
+    """
+    slot: cython.Py_ssize_t = 0 if missing_left else costs.shape[1] // 2
+    counts: cython.const[cython.ulonglong][:, ::1] = view.bins
+    values: cython.const[cython.ulonglong][:, ::1] = view.values
+    n_columns: cython.Py_ssize_t = view.n_columns
+    base: cython.Py_ssize_t = feature * N_CODES * n_columns
+    missing: cython.Py_ssize_t = base + MISSING * n_columns
+    n_missing: cython.longlong = 0
+    n_total: cython.longlong
+    n_left: cython.longlong
+    running: cython.longlong
+    total: cython.longlong
+    most: cython.longlong
+    whole: cython.longlong
+    code: cython.Py_ssize_t
+    column: cython.Py_ssize_t
+    for column in range(n_columns):
+        n_missing += counts[node, missing + column]
+    n_total = n_missing if missing_left else 0
+    for code in range(low, high + 1):
+        for column in range(n_columns):
+            n_total += counts[node, base + code * n_columns + column]
+        scratch[0, code] = cython.cast(cython.double, n_total)
+        scratch[1, code] = 0.0
+    for code in range(low, last + 1):
+        costs[row, slot + code] = 0
+    if not missing_left:
+        n_total += n_missing
+    for column in range(n_columns):
+        running = values[node, missing + column]
+        total = running
+        for code in range(low, high + 1):
+            total += values[node, base + code * n_columns + column]
+        if not missing_left:
+            running = 0
+        for code in range(low, last + 1):
+            running += values[node, base + code * n_columns + column]
+            most = rule.whole_units * cython.cast(cython.longlong, scratch[0, code])
+            whole = rule.wide_gain(running, most)
+            costs[row, slot + code] += whole
+            scratch[1, code] += rule.wide_rest(running, most, whole)
+            most = rule.whole_units * n_total - most
+            whole = rule.wide_gain(total - running, most)
+            costs[row, slot + code] += whole
+            scratch[1, code] += rule.wide_rest(total - running, most, whole)
+    for code in range(low, last + 1):
+        n_left = cython.cast(cython.longlong, scratch[0, code])
+        costs[row, slot + code] = rule.wide_cost(costs[row, slot + code], scratch[1, code], n_left, n_total - n_left)
     return n_missing
 
 
@@ -374,6 +560,8 @@ def _mask_cost(
     mask: cython.Py_ssize_t,
 ) -> cython.longlong:
     """Return the cost of the split that sends the codes in a mask right."""
+    if view.wide:
+        return _wide_mask_cost(rule, view, node, feature, masks, mask)
     bins: cython.const[cython.ulonglong][:, ::1] = view.bins
     mask_bytes: cython.Py_ssize_t = MASK_BYTES
     n_columns: cython.Py_ssize_t = view.n_columns
@@ -425,6 +613,55 @@ def _mask_cost(
         squares_right += x * x
         beyond += rule.beyond(a, most_left) + rule.beyond(b, most_right)
     return rule.cost(squares_left, squares_right, beyond, n_left, n_right)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _wide_mask_cost(
+    rule: CostRule,
+    view: BinsView,
+    node: cython.Py_ssize_t,
+    feature: cython.Py_ssize_t,
+    masks: cython.const[cython.uchar][:, ::1],
+    mask: cython.Py_ssize_t,
+) -> cython.longlong:
+    """Do what ``_mask_cost`` does for wide bins, in integers."""
+    counts: cython.const[cython.ulonglong][:, ::1] = view.bins
+    values: cython.const[cython.ulonglong][:, ::1] = view.values
+    n_codes: cython.Py_ssize_t = N_CODES
+    n_columns: cython.Py_ssize_t = view.n_columns
+    base: cython.Py_ssize_t = feature * N_CODES * n_columns
+    n_left: cython.longlong = 0
+    n_right: cython.longlong = 0
+    left: cython.longlong
+    right: cython.longlong
+    whole: cython.longlong = 0
+    part: cython.longlong
+    rest: cython.double = 0.0
+    code: cython.Py_ssize_t
+    column: cython.Py_ssize_t
+    for code in range(n_codes):
+        for column in range(n_columns):
+            if (masks[mask, code >> 3] >> (code & 7)) & 1:
+                n_right += counts[node, base + code * n_columns + column]
+            else:
+                n_left += counts[node, base + code * n_columns + column]
+    for column in range(n_columns):
+        left = 0
+        right = 0
+        for code in range(n_codes):
+            if (masks[mask, code >> 3] >> (code & 7)) & 1:
+                right += values[node, base + code * n_columns + column]
+            else:
+                left += values[node, base + code * n_columns + column]
+        part = rule.wide_gain(left, rule.whole_units * n_left)
+        whole += part
+        rest += rule.wide_rest(left, rule.whole_units * n_left, part)
+        part = rule.wide_gain(right, rule.whole_units * n_right)
+        whole += part
+        rest += rule.wide_rest(right, rule.whole_units * n_right, part)
+    return rule.wide_cost(whole, rest, n_left, n_right)
 
 
 def mask_costs(

@@ -89,5 +89,5 @@ class Grower:
             return
         for begin, end in self.engine.chunks():
             found = self.engine.histograms(begin, end)
-            histograms = NodeHistograms(found.bins, self.layout, begin, found.rows)
+            histograms = NodeHistograms(found.bins, self.layout, begin, found.rows, found.values)
             level.choose(histograms, begin, end, self.threads)

@@ -225,17 +225,17 @@ def test_releases_are_seen_by_those_who_watch(monkeypatch):
 
 
 def test_values_are_clamped_before_noise_and_releases_after_it(monkeypatch):
-    values = np.array([[2**62, -(2**62), 0, 5, 2**40, 2**39]])
+    values = np.array([[2**62, -(2**62), 0, 5, 2**52, 2**51]])
 
     def made_noise(streams, multiplier, shift, noise):
-        noise[:] = [[1, -1, 2**42, -(2**42), -(2**42), 2**40]]
+        noise[:] = [[1, -1, 2**54, -(2**54), -(2**54), 2**52]]
 
     monkeypatch.setattr(gaussian, "_draw", made_noise)
     released = rounded_gaussian(values, Fraction(1), 1, RandomSource(0).streams(1))
-    assert released.tolist() == [[2**40 + 1, -(2**40) - 1, 2**41, -(2**41), -(2**41), 2**40 + 2**39]]
+    assert released.tolist() == [[2**52 + 1, -(2**52) - 1, 2**53, -(2**53), -(2**53), 2**52 + 2**51]]
 
 
-@pytest.mark.parametrize(("drawn", "kept"), [(10**30, 2**42), (-(10**30), -(2**42)), (7, 7)])
+@pytest.mark.parametrize(("drawn", "kept"), [(10**30, 2**54), (-(10**30), -(2**54)), (7, 7)])
 def test_draws_without_limits_are_cut_off_where_clamping_hides_it(drawn, kept, monkeypatch):
     monkeypatch.setattr(gaussian, "draw_rounded_normal", lambda stream, multiplier, shift: drawn)
     monkeypatch.setattr(gaussian.sampling, "draw_gaussian", lambda *arguments: arguments[-2])

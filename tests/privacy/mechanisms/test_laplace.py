@@ -78,9 +78,10 @@ def test_the_scale_of_the_noise_is_never_too_small_and_fits_the_sampler(epsilon,
         assert scale <= asked * (1 + Fraction(1, 2**18))
     assert 1 <= denominator < 2**20
     assert 1 <= numerator <= 2**56
-    # Noise that is cut off is beyond what clamping tells apart, and no intermediate number reaches 2^63.
+    # The mark of a draw that was stopped is no noise, and no intermediate number reaches 2^63.
     most_wholes = laplace.MAX_WHOLES_PRODUCT // numerator
-    assert numerator * most_wholes // denominator >= laplace._MAX_RELEASED + 2**38
+    assert numerator * most_wholes <= laplace._STOPPED
+    assert numerator * most_wholes // denominator >= 2**41
     assert numerator * most_wholes + numerator < 2**63
     assert most_wholes >= 2**6
 
@@ -141,15 +142,32 @@ def test_noise_is_independent_from_value_to_value():
 
 
 def test_releases_are_clamped_where_noise_is_cut_off(monkeypatch):
-    values = np.array([[2**38, -(2**38), 0, 5]])
-    released = []
+    values = np.array([[2**52, -(2**52), 0, 5, 2**52]])
 
-    def draw(streams, numerator, denominator, most_wholes, saturated, out):
-        out[:] = [[saturated, -saturated, 2**61, -(2**61)]]
+    def draw(streams, numerator, denominator, most_wholes, stopped, out):
+        out[:] = [[stopped, -stopped, 2**61, -(2**61), -(2**54)]]
 
     monkeypatch.setattr(laplace.sampling, "draw_laplace", draw)
+    monkeypatch.setattr(laplace, "_magnitude_beyond", lambda *_: 10**30)
     released = discrete_laplace(values, Fraction(1), 1, RandomSource(0).streams(1))
-    assert released.tolist() == [[2**41, -(2**41), 2**41, -(2**41)]]
+    assert released.tolist() == [[2**53, -(2**53), 2**53, -(2**53), -(2**53)]]
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(10, 1), (7, 3), (40, 7)])
+@pytest.mark.parametrize("most_wholes", [1, 2])
+def test_noise_is_the_same_wherever_the_kernel_stops(most_wholes, numerator, denominator, monkeypatch):
+    """A stop after few wholes is met often: what is drawn without limits has to go on where the kernel stopped."""
+    monkeypatch.setattr(laplace, "MAX_WHOLES_PRODUCT", most_wholes * numerator)
+    noise = np.empty((1, 20_000), dtype=np.int64)
+    laplace._draw(RandomSource(3).streams(1), numerator, denominator, noise)
+    q = math.exp(-denominator / numerator)
+    shares = [(1 - q) / (1 + q) * q ** abs(x) for x in range(-40, 41)]
+    counts = [int((noise == x).sum()) for x in range(-40, 41)]
+    rest = noise.size - sum(counts)
+    assert fits([*counts, rest], [*shares, 1 - sum(shares)])
+    cut = np.clip(noise, -(most_wholes * numerator // denominator), most_wholes * numerator // denominator)
+    counts = [int((cut == x).sum()) for x in range(-40, 41)]
+    assert not fits([*counts, cut.size - sum(counts)], [*shares, 1 - sum(shares)])
 
 
 def test_no_noise_at_infinity_and_a_copy_is_returned():

@@ -28,7 +28,17 @@ def test_counts_are_the_records_of_a_node_by_code(layout):
 def test_the_kernels_are_given_the_bins_and_how_to_read_them(layout, monkeypatch):
     monkeypatch.setattr(scoring, "BinsView", lambda *arguments: arguments)
     histograms = EmptyHistograms.of(3, layout)
-    assert histograms.view == (histograms.bins, layout.n_columns, layout.shift)
+    assert histograms.view == (histograms.bins, layout.n_columns, layout.shift, None)
+    values = np.ones_like(histograms.bins)
+    wide = NodeHistograms(histograms.bins, layout, 0, values=values)
+    assert wide.view == (histograms.bins, layout.n_columns, layout.shift, values)
+
+
+def test_counts_of_wide_bins_are_the_bins(layout):
+    bins = np.arange(2 * 3 * N_CODES * layout.n_columns, dtype=np.uint64).reshape(2, -1) << np.uint64(31)
+    wide = NodeHistograms(bins, layout, 5, np.array([1, 0]), np.zeros_like(bins))
+    expected = bins[0].reshape(3, N_CODES, -1)[2].sum(axis=1)
+    assert wide.counts(6, 2).tolist() == expected.tolist()
 
 
 def test_one_empty_row_serves_every_node(layout):

@@ -23,10 +23,10 @@ MAX_SIGMA = 1 << 36
 """The largest standard deviation that the sampler takes."""
 
 # Values are clamped before noise is added, which brings neighbours no further apart, and after it, which is
-# post-processing. Noise beyond 2^42 leads to the same released number as noise of 2^42.
-_MAX_VALUE = 1 << 40
-_MAX_RELEASED = 1 << 41
-_SATURATED = 1 << 42
+# post-processing. Noise beyond 2^54 leads to the same released number as noise of 2^54.
+_MAX_VALUE = 1 << 52
+_MAX_RELEASED = 1 << 53
+_SATURATED = 1 << 54
 
 # A standard deviation is multiplier·2^(32 - shift); the limits are those of the kernel.
 _MULTIPLIER_BITS = 24
@@ -99,7 +99,7 @@ def rounded_gaussian(
     Returns
     -------
     released : array of shape (n, m)
-        The noisy values, clamped to 2^41.
+        The noisy values, clamped to 2^53.
     """
     check_receipt(receipt)
     mu_squared = receipt.use_gaussian(ROUNDED_GAUSSIAN, times, calibrated_to=squared_sensitivity).mu_squared

@@ -19,11 +19,13 @@ from diprime.privacy.randomness import Streams
 
 DISCRETE_LAPLACE = "discrete Laplace"
 
-# The sampler truncates noise at 2^42. Released values are clamped to 2^41 and true values are below 2^38, so the result
-# is the same as without truncation. Clamping is post-processing.
-SATURATED = 1 << 42
-_MAX_RELEASED = 1 << 41
+# Released values are clamped to 2^53, which is post-processing, and true values are at most 2^52. So noise beyond 2^54
+# leads to the same released number as noise of 2^54.
+_MAX_RELEASED = 1 << 53
+_SATURATED = 1 << 54
+# The kernel stops where its integers end, at noise of 2^42 or more, and marks the draw: no noise below is as large.
 MAX_WHOLES_PRODUCT = 1 << 62
+_STOPPED = 1 << 62
 _EPSILON_BITS = 20
 _MIN_EPSILON_BITS = 40
 MIN_EPSILON = Fraction(1, 1 << _MIN_EPSILON_BITS)
@@ -83,7 +85,7 @@ def discrete_laplace(
     Returns
     -------
     released : array of shape (n, m)
-        The noisy values, clamped to 2^41.
+        The noisy values, clamped to 2^53.
     """
     check_receipt(receipt)
     epsilon = receipt.use(DISCRETE_LAPLACE, times, calibrated_to=sensitivity).epsilon
@@ -91,10 +93,43 @@ def discrete_laplace(
         raise ValueError("There must be one stream for each row of values.")
     if epsilon == math.inf:
         return np.array(values)
-    numerator, denominator = laplace_scale(Fraction(epsilon), sensitivity)
     noise = np.empty_like(values)
-    sampling.draw_laplace(streams, numerator, denominator, MAX_WHOLES_PRODUCT // numerator, SATURATED, noise)
+    _draw(streams, *laplace_scale(Fraction(epsilon), sensitivity), noise)
     return np.asarray(np.clip(values + noise, -_MAX_RELEASED, _MAX_RELEASED))
+
+
+def _draw(streams: Streams, numerator: int, denominator: int, noise: npt.NDArray[np.int64]) -> None:
+    """Fill row i with noise from stream i: by the kernel, and where it stops, without limits."""
+    max_wholes = MAX_WHOLES_PRODUCT // numerator
+    sampling.draw_laplace(streams, numerator, denominator, max_wholes, _STOPPED, noise)
+    for row, column in np.argwhere(np.abs(noise) == _STOPPED).tolist():
+        magnitude = min(_magnitude_beyond(streams[row], numerator, denominator, max_wholes), _SATURATED)
+        noise[row, column] = magnitude if noise[row, column] > 0 else -magnitude
+
+
+def _magnitude_beyond(stream: npt.NDArray[np.uint32], numerator: int, denominator: int, max_wholes: int) -> int:
+    """Draw the magnitude of noise, given that its geometric part is at least ``max_wholes``; see laplace.md."""
+    part = _below(stream, numerator)
+    while not _accepts(stream, part, numerator):
+        part = _below(stream, numerator)
+    wholes = max_wholes
+    while _accepts(stream, 1, 1):
+        wholes += 1
+    return (part + numerator * wholes) // denominator
+
+
+def _accepts(stream: npt.NDArray[np.uint32], numerator: int, denominator: int) -> bool:
+    """Return true with probability exp(-numerator/denominator), as the kernel does."""
+    k = 1
+    while _below(stream, denominator) < numerator and _below(stream, k) == 0:
+        k += 1
+    return k % 2 == 1
+
+
+def _below(stream: npt.NDArray[np.uint32], bound: int) -> int:
+    draw = np.empty(1, dtype=np.uint64)
+    sampling.draw_below(stream, bound, draw)
+    return int(draw[0])
 
 
 def discrete_laplace_pmf(x: int, epsilon: Fraction, sensitivity: int, bits: int = 120) -> tuple[Fraction, Fraction]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from diprime.kernels import sampling
 from diprime.privacy.charges import Receipt, check_receipt
 from diprime.privacy.measures import Epsilon
-from diprime.privacy.mechanisms.laplace import MAX_WHOLES_PRODUCT, SATURATED, laplace_scale
+from diprime.privacy.mechanisms.laplace import MAX_WHOLES_PRODUCT, laplace_scale
 from diprime.privacy.mechanisms.weights import exp_upper
 from diprime.privacy.randomness import Streams
 
@@ -23,6 +23,7 @@ THRESHOLDED_LAPLACE = "thresholded Laplace"
 
 _BITS = 256
 _MAX_THRESHOLD = 1 << 40
+_STOPPED = 1 << 42  # where the sampler stops, noise is at least that, which decides whatever the count is
 
 
 @lru_cache(maxsize=64)
@@ -93,7 +94,7 @@ def frequent(
         return counts >= threshold
     numerator, denominator = laplace_scale(Fraction(measure.epsilon), 1)
     noise = np.empty((1, len(counts)), dtype=np.int64)
-    sampling.draw_laplace(streams, numerator, denominator, MAX_WHOLES_PRODUCT // numerator, SATURATED, noise)
+    sampling.draw_laplace(streams, numerator, denominator, MAX_WHOLES_PRODUCT // numerator, _STOPPED, noise)
     return np.asarray(counts + noise[0] >= threshold)
 
 

@@ -16,7 +16,7 @@ MIN_UNITS = 1 << 5
 MAX_UNITS_PER_EPSILON = 1 << 12
 MAX_STEPS_PER_EPSILON = 1 << 15  # a 32nd of a table of weights: within it they fall by e^-32
 MEDIAN_RANGE = 2
-UNBOUNDED_SHORTFALL = 1 << 32
+UNBOUNDED_SHORTFALL = 1 << 41
 SHORTFALL_LOG_ODDS = 5
 
 

@@ -27,17 +27,20 @@ class NodeHistograms:
         The first node.
     row_of_node : array of shape (n_nodes,), optional
         The row of each node; by default, they are in order.
+    values : array of the shape of bins, optional
+        The sums of values; the bins have the counts then.
     """
 
     bins: Bins
     layout: TargetLayout
     first_node: int
     row_of_node: npt.NDArray[np.int64] | None = None
+    values: Bins | None = None
 
     @property
     def view(self) -> Any:
         """The bins as a ``BinsView``, which the scoring kernels read."""
-        return scoring.BinsView(self.bins, self.layout.n_columns, self.layout.shift)
+        return scoring.BinsView(self.bins, self.layout.n_columns, self.layout.shift, self.values)
 
     def rows(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the rows of the bins that belong to some nodes."""
@@ -47,8 +50,9 @@ class NodeHistograms:
     def counts(self, node: int, feature: int) -> npt.NDArray[np.int64]:
         """Return the number of records of a node with each code of a feature."""
         (row,) = self.rows(np.array([node]))
-        packed = self.bins[row].reshape(-1, N_CODES, self.layout.n_columns)[feature]
-        return np.asarray((packed >> np.uint64(self.layout.shift)).sum(axis=1).astype(np.int64))
+        bins = self.bins[row].reshape(-1, N_CODES, self.layout.n_columns)[feature]
+        counts = bins if self.values is not None else self.layout.unpacked(bins)[0]
+        return np.asarray(counts.sum(axis=1).astype(np.int64))
 
 
 class EmptyHistograms(NodeHistograms):
