@@ -1,5 +1,6 @@
 """Fits to Dask DataFrames: the models of fits in memory, bit for bit, whoever is lost; and predictions on them."""
 
+import asyncio
 import io
 import logging
 import subprocess
@@ -24,7 +25,7 @@ from diprime import (
 )
 from diprime.model.files import to_bytes
 
-pytest.importorskip("distributed", reason="diprime[dask] is not installed")
+Client = pytest.importorskip("distributed", reason="diprime[dask] is not installed").Client
 dd = pytest.importorskip("dask.dataframe", reason="diprime[dask] is not installed")
 
 from tests.dask_clusters import before_step, cluster, kill_a_worker, scheduler_process  # noqa: E402 -- needs Dask
@@ -262,6 +263,16 @@ def test_without_a_client_an_error_says_how_to_make_one():
     frame = dd.from_pandas(table(CLASSES), npartitions=2)
     with pytest.raises(ValueError, match="There is no Dask client"):
         DiPriMeClassifier(epsilon=1, domain=CLASSES).fit(frame[NAMES], frame["target"])
+
+
+def test_an_asynchronous_client_is_refused():
+    async def fit():
+        async with Client(asynchronous=True, processes=False, n_workers=1, dashboard_address=":0"):
+            frame = dd.from_pandas(table(CLASSES), npartitions=2)
+            with pytest.raises(ValueError, match="The Dask client is asynchronous"):
+                DiPriMeClassifier(epsilon=1, domain=CLASSES).fit(frame[NAMES], frame["target"])
+
+    asyncio.run(fit())
 
 
 def test_the_package_does_not_import_dask():

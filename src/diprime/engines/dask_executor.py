@@ -45,12 +45,15 @@ _SOON = 1  # the priority of tasks that make room: of reading rows that are load
 def current_client() -> Client:
     """Return the client that is in use, which says where the cluster is."""
     try:
-        return Client.current()
+        client = Client.current()
     except ValueError:
         raise ValueError(
             "There is no Dask client, which says where to fit; make one first, for example with from distributed "
             "import Client and client = Client()."
         ) from None
+    if client.asynchronous:
+        raise ValueError("The Dask client is asynchronous, and a fit waits for its results; make one that is not.")
+    return client
 
 
 class DaskExecutor:

@@ -12,6 +12,7 @@ CATALOGUE = read_catalogue()
 AREAS = {
     "noise", "ranges", "charges", "candidates", "windows", "partitions", "streams", "keys", "limits", "files",
     "messages", "comparators", "boosting", "budget", "persons", "scores", "search", "learning", "engines",
+    "clusters",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Fits on a Dask cluster compared with fits in memory, and with LightGBM: ``python -m benchmarks.scale_dask``.
+"""Fits on a Dask cluster compared with fits in memory, and with LightGBM: ``python -m benchmarks.scale.on_dask``.
 
 The rows are on the workers before a fit, and in this process as well. Contenders take turns, and each reports its best
 round. Beside the time there is processor time, of this process and of the workers: it says what a fit costs where the
@@ -79,7 +79,7 @@ def report(client: Client, n_rows: int, rounds: int) -> Iterator[str]:
     yield from [
         "# Dask",
         "",
-        f"`python -m benchmarks.scale_dask`: {n_rows:,} × {N_FEATURES} float32 in pandas DataFrames, binary target, "
+        f"`python -m benchmarks.scale.on_dask`: {n_rows:,} × {N_FEATURES} float32 in pandas DataFrames, binary target, "
         f"{N_WORKERS} workers of one thread on {os.cpu_count()} cores ({platform.machine()}), diprime "
         f"{diprime.__version__}, best of {rounds} rounds taken in turns. In memory, a fit has {N_WORKERS} threads. "
         f"Load at the start: {os.getloadavg()[0]:.1f}.",
@@ -117,7 +117,7 @@ def _row(name: str, took: Any, ratio: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.scale_dask")
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.scale.on_dask")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="keep the report in benchmarks/results")
