@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000, 100_000_000])
     parser.add_argument("--fits", nargs="+", default=["-".join(names) for names in MODELS], metavar="KIND-TASK")
     parser.add_argument("--folder", type=Path, help="where the files are made, on a disk with room")
-    parser.add_argument("--write", action="store_true", help="keep the report in benchmarks/results")
+    parser.add_argument("--write", nargs="?", const="scale.md", help="keep the report in benchmarks/results")
     parser.add_argument("--fit", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.fit:
@@ -41,7 +41,7 @@ def main() -> None:
         print(line, flush=True)
         lines.append(line)
         if options.write:  # what is measured is kept, whatever happens to the rest
-            (RESULTS / "scale.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
+            (RESULTS / options.write).write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def report(sizes: list[int], fits: list[tuple[str, str]], folder: Path | None) -> Iterator[str]:
