@@ -15,7 +15,7 @@ little noise, a charge that is forgotten, a record that counts twice. Each is pl
 the tests nearest to it are run until one fails. That test passes without the mutant. Digests of seeded fits, which any
 change breaks, do not count.
 
-**{caught} of {n} mutants are caught. {survived}** {missing}
+**{caught} of {n} mutants are caught. {survived}**{missing}
 
 {summary}
 {areas}"""
@@ -50,7 +50,7 @@ def report(mutants: Sequence[Mutant], results: Results) -> str:
         o is not None and not o.caught_by and bool(m.harmless) for m, o in zip(mutants, outcomes, strict=True)
     )
     n_survivors = len(survivors(mutants, results))
-    none = "No other that was run survives." if n_missing else "No other survives."
+    none = "No other that was run survives." if n_missing else "No other survives." if n_harmless else "None survives."
     survived = f"{n_survivors} survive." if n_survivors else none
     if n_harmless:
         survived = f"{n_harmless} change nothing that matters, with the argument below. {survived}"
@@ -59,7 +59,7 @@ def report(mutants: Sequence[Mutant], results: Results) -> str:
         caught=n_caught,
         n=len(mutants),
         survived=survived,
-        missing=f"{n_missing} were not run, or not against all tests." if n_missing else "",
+        missing=f" {n_missing} were not run, or not against all tests." if n_missing else "",
         summary=_summary(areas, mutants, outcomes),
         areas="\n".join(_area(area, [m for m in mutants if m.area == area], results) for area in areas),
     )

@@ -103,4 +103,4 @@ def test_the_report_counts_and_names_survivors(root, results):
     assert "| lost | It is made up. | **NO TEST** | 3 |" in text
     assert "| harmless | It is made up. | no test: nothing depends on it. | 4 |" in text
     assert "| not-run | It is made up. | not run | – |" in text
-    assert "No other survives." in report([MUTANT], results)
+    assert "None survives." in report([MUTANT], results)
