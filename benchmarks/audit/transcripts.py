@@ -8,7 +8,7 @@ the same bits for everything that no record influences, so that both likelihoods
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -22,7 +22,8 @@ import numpy.typing as npt
 import diprime.baselines
 import diprime.estimators.boosting
 import diprime.scoring.scorers  # noqa: F401 -- modules that were imported later would not be watched
-from diprime.engines.assignment import IndependentAssignment
+from diprime._util.threads import Threads
+from diprime.engines.assignment import DrawnTrees, IndependentAssignment
 from diprime.privacy import randomness
 from diprime.privacy.charges import Receipt
 from diprime.privacy.mechanisms.gaussian import gaussian_sigma, rounded_gaussian
@@ -30,6 +31,7 @@ from diprime.privacy.mechanisms.laplace import discrete_laplace, laplace_scale
 from diprime.privacy.mechanisms.selection import Selection
 from diprime.privacy.mechanisms.subsets import subset_median
 from diprime.privacy.mechanisms.threshold import frequent
+from diprime.privacy.randomness import RandomSource
 
 Array = npt.NDArray[Any]
 
@@ -201,8 +203,15 @@ def _watched_pick(watch: Watch) -> Callable[..., Any]:
 
 
 def _watched_assignment(watch: Watch) -> Callable[..., Any]:
-    draw = IndependentAssignment.draw
-    return lambda self, *arguments: watch.assigned(self.n_trees, draw(self, *arguments))
+    draws = IndependentAssignment.draws
+
+    def watched(self: IndependentAssignment, sizes: Sequence[int], source: RandomSource) -> Sequence[DrawnTrees]:
+        with Threads(1) as threads:
+            trees = [part.draw(threads) for part in draws(self, sizes, source)]
+        drawn = watch.assigned(self.n_trees, np.concatenate(trees))
+        return [DrawnTrees(part) for part in np.split(drawn, np.cumsum(sizes)[:-1])]
+
+    return watched
 
 
 @contextmanager
@@ -213,7 +222,7 @@ def watching(keys: Callable[[], bytes]) -> Iterator[Watch]:
         for function, stand_in in _stand_ins(watch):
             replace_everywhere(stack, function, stand_in)
         stack.enter_context(patch.object(Selection, "pick", _watched_pick(watch)))
-        stack.enter_context(patch.object(IndependentAssignment, "draw", _watched_assignment(watch)))
+        stack.enter_context(patch.object(IndependentAssignment, "draws", _watched_assignment(watch)))
         secrets = SimpleNamespace(token_bytes=watch.token_bytes)
         stack.enter_context(patch.object(randomness, "secrets", secrets))
         yield watch

@@ -15,6 +15,7 @@ from diprime import DiPriMeClassifier
 from diprime.domain import Domain
 from diprime.model.noise import LEAF_SUMS
 from diprime.training.estimates import LeafSums
+from diprime.training.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,9 @@ class WatchedForest(DiPriMeClassifier):
 
     leaf_sums: LeafSums
 
-    def _leaf_values(self, means: npt.NDArray[np.float64], leaves: LeafSums, domain: Domain) -> npt.NDArray[np.float64]:
+    def _leaf_values(self, leaves: LeafSums, domain: Domain, settings: Settings) -> npt.NDArray[np.float64]:
         self.leaf_sums = leaves
-        return super()._leaf_values(means, leaves, domain)
+        return super()._leaf_values(leaves, domain, settings)
 
 
 def of_ours(model: WatchedForest, n_features: int) -> Released:

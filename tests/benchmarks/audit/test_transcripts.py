@@ -82,8 +82,8 @@ def test_a_fit_that_asks_for_something_else_cannot_be_replayed():
 
 
 def test_nothing_is_watched_afterwards():
-    before = leaves.discrete_laplace, Selection.pick, IndependentAssignment.draw, randomness.secrets
+    before = leaves.discrete_laplace, Selection.pick, IndependentAssignment.draws, randomness.secrets
     with watching(keys(1)):
         assert leaves.discrete_laplace is not discrete_laplace
-    assert before == (leaves.discrete_laplace, Selection.pick, IndependentAssignment.draw, randomness.secrets)
+    assert before == (leaves.discrete_laplace, Selection.pick, IndependentAssignment.draws, randomness.secrets)
     assert leaves.discrete_laplace is discrete_laplace
