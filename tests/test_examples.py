@@ -22,8 +22,8 @@ def numbers(pattern, text):
 
 def test_every_example_is_tested():
     tested = {
-        "bike_rentals", "census_income", "dask_cluster", "demo", "emergency_room", "log_scaled_rent", "open_ranges",
-        "planning", "private_search", "several_visits", "signed_model", "study", "two_hospitals",
+        "bike_rentals", "census_income", "dask_cluster", "demo", "emergency_room", "large_files", "log_scaled_rent",
+        "open_ranges", "planning", "private_search", "several_visits", "signed_model", "study", "two_hospitals",
     }  # fmt: skip
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
@@ -167,3 +167,9 @@ def test_a_table_on_a_cluster_is_learnt_from(capsys):
     assert "columns of predict_proba: no, yes" in printed
     assert numbers(r"accuracy: ([\d.]+)", printed)[0] > 0.7
     assert "epsilon spent: 1\n" in printed
+
+
+def test_files_larger_than_memory_give_the_same_model_and_leave_nothing_behind(capsys):
+    printed = printed_by("large_files", capsys)
+    assert "Left in the folder: quarter0.parquet, quarter1.parquet, quarter2.parquet, quarter3.parquet\n" in printed
+    assert "The same model: True" in printed

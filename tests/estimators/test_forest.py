@@ -139,11 +139,15 @@ def load(name):
 @not_private
 @pytest.mark.parametrize("name", [*BUNDLED, *FILES])
 def test_at_infinite_epsilon_joint_is_as_accurate_as_a_random_forest(name):
-    """Same number of trees, same depth, all rows for each tree; accuracy, or R² for numbers, less two points."""
+    """Same number of trees, same depth, all rows for each tree; accuracy, or R² for numbers, less two points.
+
+    On few rows, differences vary by 1.3 points from one division to the next (wine, 178 rows, where they are 0.6 points
+    on average): a mean of 25 is then off by more than 1.4 points with a probability below one in a million.
+    """
     task, rows, target = load(name)
     classes = task == "classification"
     scores = []
-    for seed in range(5):  # averages of three still differ by up to two points
+    for seed in range(25 if len(rows) < 200 else 5):
         folds = (StratifiedKFold if classes else KFold)(2, shuffle=True, random_state=seed)
         size = {"n_estimators": 30, "max_depth": 6, "random_state": seed}
         joint = ESTIMATORS[task](math.inf, "infer", partition=False, **size)

@@ -572,9 +572,8 @@ def test_mask_costs_of_wide_bins_are_those_of_exact_arithmetic(seed, layout, sty
     cells = draw_cells(rng, layout, style, np.flatnonzero(rng.random(256) < 0.1).tolist() or [3])
     masks = rng.integers(0, 256, size=(3, 32)).astype(np.uint8)
     place = np.ones(3, dtype=np.int64)
-    after, _ = BOTH(
-        "mask_costs", *layout.arguments(cost, planes_of(rng, cells)), place, place, masks, np.zeros(3, dtype=np.int64)
-    )
+    arguments = layout.arguments(cost, planes_of(rng, cells))
+    after, _ = BOTH("mask_costs", *arguments, place, place, masks, layout.scratch(), np.zeros(3, dtype=np.int64))
     for mask, found in zip(masks, after[-1], strict=True):
         check_cost(found, layout, cells, np.unpackbits(mask, bitorder="little").astype(bool), cost)
 
