@@ -1,5 +1,7 @@
 """Workers of a Dask cluster read the files: the model is that of this process, and errors are one sentence."""
 
+from time import monotonic
+
 import polars as pl
 import pytest
 
@@ -7,7 +9,7 @@ from diprime import DiPriMeClassifier, load
 from diprime.domain import Domain
 from diprime.model.files import to_bytes
 from diprime.reading import read_files
-from tests.cli.running import ok, refused
+from tests.cli.running import ok, python, refused
 
 pytest.importorskip("distributed", reason="diprime[dask] is not installed")
 
@@ -59,6 +61,14 @@ def test_the_command(client, folder, parts):
     assert load(output).privacy_.total == 1
 
 
+def test_the_command_in_a_shell(client, folder, parts):
+    """There is no client but the one that the command makes."""
+    output = parts / "model.diprime"
+    with python("-m", "diprime", *arguments(folder, client, f"{parts}/*.csv", "-o", output)) as process:
+        assert "Written to" in process.stdout.read(), process.stderr.read()
+    assert load(output).privacy_.total == 1
+
+
 def test_persons_and_scratch_are_refused(client, folder, parts):
     of_all = arguments(folder, client, parts / "people0.csv", "-o", parts / "m")
     assert "--dask cannot have --scratch" in refused(*of_all, "--scratch", parts)
@@ -85,8 +95,13 @@ def test_files_without_rows(client, folder, parts):
     assert "has no rows" in refused(*arguments(folder, client, parts / "people1.csv", "-o", parts / "m"))
 
 
-def test_no_scheduler(folder, parts, monkeypatch):
-    monkeypatch.setattr("diprime.cli.dask_files._CONNECT_SECONDS", 1)
+@pytest.mark.parametrize("address", ["there", "tcp://127.0.0.1:1", "spoken://there:1"])
+def test_no_scheduler(folder, parts, address):
+    """The command says so, and ends: clients that are not answered wait for a minute, and end with a traceback."""
     data = [parts / "people0.csv", "-d", folder / "domain.toml", "-e", "1", "-o", parts / "m"]
-    assert "No Dask scheduler answers at tcp://127.0.0.1:1" in refused("fit", *data, "--dask", "tcp://127.0.0.1:1")
-    assert "No Dask scheduler answers at there" in refused("fit", *data, "--dask", "there")
+    begin = monotonic()
+    with python("-m", "diprime", "fit", *data, "--dask", address) as process:
+        error = process.stderr.read()
+    assert monotonic() - begin < 45  # ten of them for a scheduler that is slow, and the rest for a machine that is
+    sentence = f"diprime: No Dask scheduler answers at {address}; give its address, such as tcp://host:8786.\n"
+    assert (process.returncode, error) == (1, sentence)

@@ -205,7 +205,9 @@ class TestMistakes:
 
     def test_arrays(self):
         X, y = self.frames()
-        self.check(TypeError, "give a Dask DataFrame", X[["age"]].to_dask_array(), y)
+        for target in (y, np.zeros(N)):
+            match = "X is a Dask Array; give a Dask DataFrame"
+            self.check(TypeError, match, X[["age"]].to_dask_array(), target)
 
     def test_lacking_columns(self):
         X, y = self.frames()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ DaskOption = Annotated[
     ),
 ]
 
-_CONNECT_SECONDS = 30
+_CONNECT_SECONDS = 10
 
 
 class DaskFiles:
@@ -92,12 +93,14 @@ def _of_any_number(batches: RecordBatches) -> Iterator[tuple[Any, ...]]:
 def connected(address: str) -> Iterator[Any]:
     """Yield a client of the cluster whose scheduler is at an address; errors of the cluster are those of input."""
     try:
-        from distributed import Client
+        from distributed import Client, Security
     except ImportError:
         raise InputError("--dask needs dask and distributed; pip install 'diprime[dask]'.") from None
+    security = Security()  # as Dask is configured
     try:
-        client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TypeError):
+        asyncio.run(_knock(address, security))
+        client = Client(address, security=security, set_as_default=False)
+    except Exception:  # noqa: BLE001 -- each way of connecting has errors of its own
         raise InputError(
             f"No Dask scheduler answers at {address}; give its address, such as tcp://host:8786."
         ) from None
@@ -106,6 +109,15 @@ def connected(address: str) -> Iterator[Any]:
             yield client
         except RuntimeError as error:
             raise InputError(str(error)) from None
+
+
+async def _knock(address: str, security: Any) -> None:
+    """Raise an error if nobody answers at an address: a client that was not answered takes a minute to end."""
+    from distributed.comm import connect
+
+    of_security = security.get_connection_args("client")
+    comm = await connect(address, timeout=_CONNECT_SECONDS, **of_security)
+    await comm.close()
 
 
 def check_options(persons: Sequence[str], scratch: Path | None) -> None:

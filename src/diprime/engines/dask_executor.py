@@ -210,7 +210,8 @@ def _told() -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 -- whatever it is
         raise RuntimeError(
             f"The fit has lost the Dask cluster or its data ({type(error).__name__}), and there is no model; see that "
-            "the scheduler runs and that the data can be computed, say by X.persist(), and fit again."
+            "the scheduler runs and that its workers can read the data (for a Dask DataFrame, X.persist() tells), "
+            "and fit again."
         ) from None
 
 
@@ -284,6 +285,6 @@ def encode_on_workers(
     sizes = tasks.map("rows", remote.count_rows, parts)
     progress = Progress(len(parts), "partitions", shown=shown, work="Encoding")
     with _told():
-        for _ in as_completed(sizes):
+        for _ in as_completed(sizes, loop=client.loop):  # without it, only with a default client
             progress.advance()
     return DaskPartitions(client, tasks.place(parts, tasks.results(sizes)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dask.dataframe as dd
+from dask import is_dask_collection
 
 from diprime.domain import Domain
 from diprime.engines.dask_executor import DaskPartitions, current_client, encode_on_workers
@@ -47,9 +48,9 @@ class DaskTable:
 
 def _check_kinds(X: Any, y: Any) -> None:
     if not isinstance(X, dd.DataFrame):
-        raise TypeError(
-            f"y is a Dask collection, and X is a {type(X).__name__}; give a Dask DataFrame as X, or both in memory."
-        )
+        kind = type(X).__name__
+        found = f"X is a Dask {kind}" if is_dask_collection(X) else f"y is a Dask collection, and X is a {kind}"
+        raise TypeError(f"{found}; give a Dask DataFrame as X, or both in memory.")
     if not isinstance(y, dd.Series):
         raise TypeError(
             f"X is a Dask DataFrame, and y is a {type(y).__name__}; give a Dask Series as y, such as a column of the "
