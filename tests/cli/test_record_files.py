@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import json
 import os
 import re
 
@@ -73,6 +74,28 @@ def test_files_can_say_whose_records_are_and_name_the_target(folder, parts):
     _, y, groups = (pl.concat(columns) for columns in zip(*found, strict=True))
     assert groups.to_list() == [f"n{i % 2000}" for i in range(3000)]
     assert y.name == "sector"
+
+
+def test_ids_that_are_numbers_in_one_file_and_text_in_another_are_refused_before_anything_is_released(folder, tmp_path):
+    """The ids of a CSV file are text: together with those of a Parquet file, each person would be two."""
+    rows = pl.read_csv(folder / "people.csv").head(60).with_columns(id=pl.int_range(60) // 2)
+    rows.write_parquet(tmp_path / "a.parquet")
+    rows.write_csv(tmp_path / "b.csv")
+    told = "The ids of persons are numbers in one batch or file and text in another, so that one person would be taken"
+    output, budget = tmp_path / "model.diprime", tmp_path / "study.budget"
+    ok("budget", "new", budget, "-e", 2)
+    arguments = ("-d", folder / "domain.toml", "-e", 1, "-o", output, "--person", "id", "--budget", budget)
+    assert told in refused("fit", f"{tmp_path}/[ab].*", *arguments)
+    assert not output.exists()
+    assert json.loads(ok("budget", "show", budget, "--json"))["entries"] == []
+    batches = read_files(f"{tmp_path}/[ab].*", domain_of(folder), groups="id")
+    model = diprime.DiPriMeClassifier(domain=domain_of(folder))
+    with pytest.raises(TypeError, match=told):
+        model.fit_batches(batches)
+    with pytest.raises(TypeError, match=told):
+        diprime.private_score_batches(diprime.load(folder / "model.diprime"), batches, 0.1)
+    rows.with_columns(id=None).write_parquet(tmp_path / "b.csv")
+    model.fit_batches(read_files(f"{tmp_path}/[ab].*", domain_of(folder), groups="id"))
 
 
 # -- fits -------------------------------------------------------------------------------------------------------------
