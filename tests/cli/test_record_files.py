@@ -2,8 +2,10 @@
 
 import errno
 import functools
+import json
 import os
 import re
+import shutil
 
 import numpy as np
 import polars as pl
@@ -65,7 +67,24 @@ def test_nothing_to_read_is_refused(folder, parts, tmp_path):
     with pytest.raises(InputError, match="No file is given"):
         find_files([])
     with pytest.raises(InputError, match=r"people1\.csv has no rows"):
-        list(read_files([parts / "people1.csv"] * 2, domain_of(folder)))
+        list(read_files([parts / "people1.csv", parts / "people1.parquet"], domain_of(folder)))
+
+
+def test_a_file_is_not_read_twice_whatever_the_names_and_links_that_lead_to_it(folder, parts):
+    first, again = parts / "people0.csv", parts / "people9.csv"
+    with pytest.raises(InputError, match=r"people0\.csv is given twice, whose records would count twice; give it once"):
+        read_files([f"{parts}/*.csv", first], domain_of(folder))
+    for link in (os.symlink, os.link):
+        link(first, again)
+        told = f"diprime: {first} and {again} are the same file, whose records would count twice; give it once.\n"
+        arguments = ("-d", folder / "domain.toml", "-e", 1, "-o", parts / "m.diprime")
+        assert refused("fit", f"{parts}/*.csv", *arguments) == told
+        os.remove(again)
+    other = parts / ".." / parts.name / first.name
+    with pytest.raises(InputError, match="are the same file"):
+        find_files([first, other])
+    shutil.copy(first, again)  # may well be other people's: equal bytes are not looked at
+    assert len(find_files([f"{parts}/*.csv"])) == 4
 
 
 def test_files_can_say_whose_records_are_and_name_the_target(folder, parts):
@@ -73,6 +92,28 @@ def test_files_can_say_whose_records_are_and_name_the_target(folder, parts):
     _, y, groups = (pl.concat(columns) for columns in zip(*found, strict=True))
     assert groups.to_list() == [f"n{i % 2000}" for i in range(3000)]
     assert y.name == "sector"
+
+
+def test_ids_that_are_numbers_in_one_file_and_text_in_another_are_refused_before_anything_is_released(folder, tmp_path):
+    """The ids of a CSV file are text: together with those of a Parquet file, each person would be two."""
+    rows = pl.read_csv(folder / "people.csv").head(60).with_columns(id=pl.int_range(60) // 2)
+    rows.write_parquet(tmp_path / "a.parquet")
+    rows.write_csv(tmp_path / "b.csv")
+    told = "The ids of persons are numbers in one batch or file and text in another, so that one person would be taken"
+    output, budget = tmp_path / "model.diprime", tmp_path / "study.budget"
+    ok("budget", "new", budget, "-e", 2)
+    arguments = ("-d", folder / "domain.toml", "-e", 1, "-o", output, "--person", "id", "--budget", budget)
+    assert told in refused("fit", f"{tmp_path}/[ab].*", *arguments)
+    assert not output.exists()
+    assert json.loads(ok("budget", "show", budget, "--json"))["entries"] == []
+    batches = read_files(f"{tmp_path}/[ab].*", domain_of(folder), groups="id")
+    model = diprime.DiPriMeClassifier(domain=domain_of(folder))
+    with pytest.raises(TypeError, match=told):
+        model.fit_batches(batches)
+    with pytest.raises(TypeError, match=told):
+        diprime.private_score_batches(diprime.load(folder / "model.diprime"), batches, 0.1)
+    rows.with_columns(id=None).write_parquet(tmp_path / "b.csv")
+    model.fit_batches(read_files(f"{tmp_path}/[ab].*", domain_of(folder), groups="id"))
 
 
 # -- fits -------------------------------------------------------------------------------------------------------------
@@ -158,7 +199,8 @@ def spoil_parquet(path):
     ],
 )
 def test_a_file_that_fails_in_the_middle_leaves_nothing(folder, parts, spoil, kind, message):
-    paths = [parts / f"people{i}.{kind}" for i in (0, 2, 0)]
+    shutil.copy(parts / f"people0.{kind}", parts / f"people3.{kind}")
+    paths = [parts / f"people{i}.{kind}" for i in (0, 2, 3)]
     spoil(paths[1])
     before = sorted(parts.iterdir())
     model = diprime.DiPriMeClassifier(domain=domain_of(folder))

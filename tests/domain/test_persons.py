@@ -91,6 +91,66 @@ def test_the_same_person_in_two_batches_of_different_kinds():
     assert index.encode(pd.Series([9, 5], dtype="category")).tolist() in ([2, 0],)
 
 
+KINDS = {
+    "numbers": [
+        np.array([1, 2]),
+        pl.Series([1.0, None]),
+        pa.array([1]).dictionary_encode(),
+        pd.Series([1, 2], dtype="category"),
+        pd.Series([1], dtype=pd.ArrowDtype(pa.dictionary(pa.int8(), pa.int64()))),
+        pl.Series([True]),
+        pd.Series([1, None], dtype="Int64"),
+        pl.Series([Decimal(1)]),
+    ],
+    "text": [
+        np.array(["1", "2"]),
+        pl.Series(["1"]),
+        pl.Series(["1"], dtype=pl.Categorical),
+        pl.Series(["1"], dtype=pl.Enum(["1"])),
+        pa.array(["1"]).dictionary_encode(),
+        pd.Series(["1"], dtype="string"),
+        pd.Series(["1"], dtype="string").astype("category"),
+    ],
+    "bytes": [np.array([b"1"]), pl.Series([b"1"]), pa.array([b"1"]).dictionary_encode()],
+    "dates": [np.array(["2020-01-01"], dtype="M8[D]"), pl.Series(["2020-01-01"]).str.to_date()],
+    "Python objects": [["1"], [1], np.array(["1"], dtype=object), pd.Series(["1"], dtype=object)],
+}
+NOTHING = [pl.Series([None, None]), pa.array([None]), pd.Series([None], dtype=pd.ArrowDtype(pa.null()))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("other", KINDS)
+def test_ids_of_two_kinds_would_make_two_persons_of_one(kind, other):
+    for one in KINDS[kind]:
+        for two in KINDS[other]:
+            index = PersonIndex()
+            for nothing in NOTHING:
+                assert set(index.encode(nothing).tolist()) == {UNKNOWN}
+            index.encode(one)
+            index.encode(NOTHING[0])
+            if kind == other:
+                index.encode(two)
+                continue
+            with pytest.raises(TypeError, match=r"^The ids of persons are [^.]*\.$") as error:
+                index.encode(two)
+            assert f"{min(kind, other)} in one batch or file and {max(kind, other)} in another" in str(error.value)
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_kinds_of_ids_are_told_by_types_and_never_by_values(empty):
+    def of(values, dtype):
+        return pl.Series([None if empty else v for v in values], dtype=dtype)[: 0 if empty else None]
+
+    index = PersonIndex()
+    index.encode(of([1], pl.Int64))
+    with pytest.raises(TypeError, match="numbers in one batch or file and text"):
+        index.encode(of(["1"], pl.String))
+    with pytest.raises(TypeError, match="numbers in one batch or file and text"):
+        index.encode(of(["1"], pl.Categorical))
+    with pytest.raises(TypeError, match="numbers in one batch or file and text"):
+        index.encode(pa.array([] if empty else ["1"], type=pa.dictionary(pa.int8(), pa.string())))
+
+
 @given(st.lists(st.one_of(st.none(), st.text(max_size=2), st.integers(-3, 3), st.floats(width=16))), st.integers(0, 9))
 def test_persons_are_numbered_as_a_dictionary_does(ids, cut):
     index, numbers = PersonIndex(), {}

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from diprime._util.regular_file import is_same_file, status_of
 from diprime.cli.data_files import Advance, DataFile, InputError, NoRowsError, RecordBatches
 from diprime.domain import Domain
 
@@ -63,7 +64,10 @@ class RecordFiles:
 
 
 def find_files(patterns: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Return the files that paths and patterns name; those of a pattern are sorted by name."""
+    """Return the files that paths and patterns name; those of a pattern are sorted by name.
+
+    A file that is named twice, be it through a link, is refused: each of its records would count as two.
+    """
     paths: list[Path] = []
     for pattern in patterns:
         found = matches(Path(pattern))
@@ -72,7 +76,25 @@ def find_files(patterns: Sequence[str | os.PathLike[str]]) -> list[Path]:
         paths += found
     if not paths:
         raise InputError("No file is given; give CSV or Parquet files.")
+    _refuse_same(paths)
     return paths
+
+
+def _refuse_same(paths: Sequence[Path]) -> None:
+    """Raise an error if two paths lead to the same file."""
+    known: dict[tuple[int, int], tuple[Path, os.stat_result]] = {}
+    for path in paths:
+        status = status_of(path)
+        if status is None:  # there is no such file, which is told when it is its turn
+            continue
+        place = status.st_dev, status.st_ino
+        if place not in known:
+            known[place] = path, status
+            continue
+        first, status_of_first = known[place]
+        if is_same_file(status_of_first, status):
+            what = f"{path} is given twice" if str(path) == str(first) else f"{first} and {path} are the same file"
+            raise InputError(f"{what}, whose records would count twice; give it once.")
 
 
 def matches(pattern: Path) -> list[Path]:

@@ -26,6 +26,14 @@ Persons = npt.NDArray[np.int64]
 # Values of other types may be equal to nothing but themselves, and then each record would be a person of its own.
 _TYPES_OF_IDS = (str, bytes, int, float, Decimal, Fraction, UUID)
 
+_KINDS_IN_WORDS = {
+    "text": "text",
+    "bytes": "bytes",
+    "number": "numbers",
+    "date": "dates",
+    "object": "Python objects",
+}
+
 
 def has_groups(batch: tuple[Any, ...]) -> bool:
     """Return whether a batch says whose its records are; (X, y, None) is as good as (X, y)."""
@@ -74,7 +82,8 @@ class PersonIndex:
     """Numbers persons by their ids, in the order in which they appear.
 
     Ids are equal if Python says so: 1 and 1.0 are one person, 1 and "1" are two. An id that is missing, or is neither
-    text nor a number nor a UUID, is nobody's.
+    text nor a number nor a UUID, is nobody's. So that nobody is two persons because two sources differ in how they
+    store ids, the columns of all batches must hold the same kind of values, according to their dtypes.
 
     Examples
     --------
@@ -87,15 +96,29 @@ class PersonIndex:
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
+        self._kind: str | None = None
 
     def encode(self, groups: Any) -> Persons:
         """Return the number of the person of each record, `UNKNOWN` for nobody."""
         column = read_column(groups, "groups")
+        self._check_kind(column.kind_of_values)
         numbers = np.empty(column.n_rows, dtype=np.int64)
         find = self._finder(column)
         for start, stop in row_blocks(0, column.n_rows):
             numbers[start:stop] = find(start, stop)
         return numbers
+
+    def _check_kind(self, kind: str) -> None:
+        """Raise an error if ids are not of the kind of earlier ones, going by dtypes and never by values."""
+        if kind == "nothing":
+            return
+        self._kind = self._kind or kind
+        if kind != self._kind:
+            first, second = sorted(_KINDS_IN_WORDS[k] for k in (kind, self._kind))
+            raise TypeError(
+                f"The ids of persons are {first} in one batch or file and {second} in another, so that one person "
+                "would be taken for two; convert them to the same type in all of them."
+            )
 
     def _finder(self, column: Column) -> Any:
         if column.kind == "date":

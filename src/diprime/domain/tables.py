@@ -54,6 +54,8 @@ class Column:
         Whether the labels belong to the dtype, rather than being collected from the values.
     boolean : bool
         Whether the dtype is Boolean.
+    of : {"number", "text", "bytes", "object", "date", "nothing"} or None
+        What single values, or labels, are according to the dtype, where `kind` does not say so.
     """
 
     n_rows: int
@@ -64,6 +66,12 @@ class Column:
     labels: Sequence[Any] | None = None
     declared: bool = False
     boolean: bool = False
+    of: str | None = None
+
+    @property
+    def kind_of_values(self) -> str:
+        """What single values are, according to the dtype; "nothing" where it says that all are missing."""
+        return self.of or self.kind
 
     def floats(self, start: int, stop: int) -> Array:
         """Return rows as float32 or float64, NaN where missing."""
@@ -324,6 +332,7 @@ def _array_column(array: Array, where: str) -> Column:
         lambda start, stop: array[start:stop].tolist(),
         "str" if kind in "US" else str(array.dtype),  # the dtype itself reveals the length of the longest text
         boolean=kind == "b",
+        of="bytes" if kind == "S" else None,
     )
 
 
@@ -338,11 +347,16 @@ def _series_column(series: nw.Series[Any], where: str) -> Column:
         dictionary = _dictionary_encoding(series, native)
         if dictionary is not None:
             indices, labels, declared = dictionary
-            return Column(len(series), "labels", indices, values, name, labels, declared)
+            return Column(len(series), "labels", indices, values, name, labels, declared, of=_kind_of_labels(native))
+
+    def objects(start: int, stop: int) -> Array:
+        return object_array(values(start, stop))
+
     if dtype in (nw.Categorical, nw.Enum, nw.String, nw.Binary):
-        return Column(len(series), "text", lambda start, stop: object_array(values(start, stop)), values, name)
+        of = "bytes" if dtype == nw.Binary else None if dtype == nw.String else _kind_of_labels(native)
+        return Column(len(series), "text", objects, values, name, of=of)
     if dtype == nw.Object or _has_null_dtype(native):
-        return Column(len(series), "object", lambda start, stop: object_array(values(start, stop)), values, name)
+        return Column(len(series), "object", objects, values, name, of="nothing" if _has_null_dtype(native) else None)
     if dtype in (nw.Date, nw.Datetime):
         return Column(len(series), "date", _date_reader(_in_pyarrow(series, native)), values, name)
     if dtype.is_temporal():
@@ -468,6 +482,21 @@ def _dictionary_encoding(series: nw.Series[Any], native: Any) -> _Dictionary | N
     if implementation.is_pyarrow():
         return _arrow_dictionary(native)
     return None
+
+
+def _kind_of_labels(native: Any) -> str:
+    """Return what the labels of a categorical column are, according to its dtype."""
+    arrow = getattr(native, "type", getattr(getattr(native, "dtype", None), "pyarrow_dtype", None))
+    if arrow is not None and hasattr(arrow, "value_type"):  # pyarrow, or pandas that it backs
+        labels: Any = importlib.import_module("pyarrow").chunked_array([], type=arrow.value_type)
+    elif hasattr(native, "cat") and hasattr(native.cat, "categories"):  # pandas
+        labels = native.cat.categories[:0]
+    else:  # polars
+        return "text"
+    try:
+        return read_column(labels, "labels").kind_of_values
+    except (TypeError, ValueError):  # a dtype, such as that of durations, that only a column of labels may have
+        return "object"
 
 
 def _polars_dictionary(native: Any, *, is_enum: bool) -> _Dictionary:
