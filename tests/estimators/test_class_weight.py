@@ -140,6 +140,17 @@ def test_models_of_other_weights_are_not_merged(fitted):
     assert merge([balanced, balanced]).class_weight == "balanced"
 
 
+@both
+def test_weights_that_a_file_holds_in_full_are_those_of_the_fit(fitted, tmp_path):
+    X, y = made(RARE, 100)
+    some, other = (fitted("classification", X, y, domain=RARE, class_weight={"ill": w}) for w in (3, 4))
+    some.save(tmp_path / "model.diprime")
+    merged = merge([some, load(tmp_path / "model.diprime")])
+    assert merged.forest_.n_trees == 2 * some.forest_.n_trees
+    with pytest.raises(ValueError, match="Models of different class_weight cannot be merged"):
+        merge([other, load(tmp_path / "model.diprime")])
+
+
 def test_a_search_does_not_choose_weights_but_may_have_them():
     model = DiPriMeClassifier(domain=RARE, class_weight="balanced", max_depth=2)
     with pytest.raises(ValueError, match="cannot choose class_weight"):

@@ -131,3 +131,15 @@ def test_columns_for_a_frame():
     explanation = explained(forest, domain, made_codes(np.random.default_rng(0), domain, 4))
     kind = explanation.terms.index(("kind",))
     assert explanation.to_dict(2)["kind"] == explanation.contributions[:, kind, 2].tolist()
+
+
+def test_terms_that_are_nothing_but_rounding_are_not_printed():
+    offset = np.array([0.5, 1e-9])
+    contributions = np.array([[[1.4e-17, 0.0], [0.25, 1e-24], [0.0, 1e-15], [0.1, 0.0], [-0.1 - 2e-17, 0.0]]])
+    terms = tuple((name,) for name in "abcde")
+    explanation = Explanation(terms, ("u", "v"), offset, contributions, offset + contributions[0].sum(axis=0)[None])
+    names = [line.split()[0] for line in explanation.row(0).splitlines()[1:]]
+    assert names == ["offset", "b", "e", "d", "c"]  # the other scores of a row are no scale for a small one
+    assert "b       +0.25  +0\n" in explanation.row(0)
+    assert explanation.row(0, most=1).splitlines()[-1] == "  3 more terms  +0  +1e-15"
+    assert explanation.contributions[0, 0, 0] == 1.4e-17

@@ -7,9 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from diprime import Categorical, Domain, Numeric, plan
+from diprime import Budget, Categorical, Domain, Numeric, plan
 from diprime.estimators.models import estimator
 from diprime.planning.plan import PROMISE
+from diprime.privacy import spending
 
 DOMAIN = Domain({"a": Numeric(0, 10), "c": Categorical(["x", "y", "z"])}, Categorical(["u", "v", 3]))
 
@@ -47,6 +48,33 @@ def test_numbers_that_are_no_numbers_of_records_or_repeats(wrong):
     arguments = {"n_records": 10, "repeats": 1} | wrong
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} = .* is not a positive whole number"):
         plan(DOMAIN, epsilon=1.0, **arguments)
+
+
+def test_any_whole_number_will_do():
+    planned = plan(DOMAIN, np.int64(100), 1.0, repeats=np.int8(1), n_estimators=1, max_depth=1)
+    assert (planned.n_records, type(planned.n_records)) == (100, int)
+
+
+def test_without_noise_there_is_nothing_to_plan_for():
+    with pytest.raises(ValueError, match="epsilon = inf means no noise, whose cost a plan tells; give a finite"):
+        plan(DOMAIN, 100, math.inf, repeats=1)
+
+
+@pytest.mark.parametrize("feature", [Numeric(0, 10), Numeric()])
+def test_rehearsals_are_not_charged_to_a_budget_but_what_a_caller_does_meanwhile_is(feature):
+    in_force = []
+    with Budget(1.0) as budget:
+        plan(
+            Domain({"a": feature}, Categorical(["u", "v"])),
+            100,
+            0.25,
+            repeats=1,
+            on_progress=lambda share: in_force.append(spending.in_force()),
+            n_estimators=1,
+            max_depth=1,
+        )
+    assert budget.entries == ()
+    assert in_force == [(budget,)] * 3
 
 
 # Open domains --------------------------------------------------------------------------------------------------------

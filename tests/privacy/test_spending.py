@@ -132,3 +132,21 @@ def test_what_is_not_private_is_refused_under_a_budget():
         spending.refuse_waived([], "a fit")
     with pytest.raises(BudgetError):
         spending.refuse_waived(["a seed."], "a fit", [Budget(1)])
+
+
+def test_what_is_fitted_to_made_up_data_is_charged_to_no_budget_in_force():
+    budget, carried = Budget(1), Budget(1)
+    found = []
+    with budget:
+        with spending.on_made_up_data():
+            spending.refuse_waived(["it has a seed."], "a fit")
+            assert spending.charge(ONE, "made up") == []
+            assert spending.in_force([carried]) == (carried,)
+            thread = threading.Thread(target=lambda: found.append(spending.in_force()))
+            thread.start()
+            thread.join()
+        with pytest.raises(KeyError), spending.on_made_up_data():
+            raise KeyError
+        assert spending.in_force() == (budget,)
+    assert found == [(budget,)]  # other threads fit to real data meanwhile
+    assert budget.entries == ()

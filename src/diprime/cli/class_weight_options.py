@@ -30,7 +30,11 @@ def class_weight_arguments(options: Sequence[str] | None, domain: Domain) -> dic
         return {}
     if not isinstance(domain.target, Categorical):
         raise InputError("--class-weight is for classes, and the target of the domain is a number.")
-    return {CLASS_WEIGHT.name: "balanced" if list(options) == ["balanced"] else _mapping(options, domain.target)}
+    if set(options) == {"balanced"}:
+        return {CLASS_WEIGHT.name: "balanced"}
+    if "balanced" in options:
+        raise InputError("--class-weight balanced weighs all classes; leave it out, or leave out the other weights.")
+    return {CLASS_WEIGHT.name: _mapping(options, domain.target)}
 
 
 def _mapping(options: Sequence[str], target: Categorical) -> Mapping[Any, float]:

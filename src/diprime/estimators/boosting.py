@@ -15,6 +15,7 @@ from diprime.domain import Domain
 from diprime.engines.partition import Partitions
 from diprime.engines.partitioned_scores import PartitionedScoreEngine
 from diprime.estimators.base import sorted_classes
+from diprime.estimators.constructors import with_own_constructor
 from diprime.estimators.frames import on_frames
 from diprime.estimators.parameters import (
     BOOSTING,
@@ -347,6 +348,7 @@ class DiPriMeBoostingClassifier(TreeClassifierMixin, _Boosting):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
+@with_own_constructor
 class DiPriMeBoostingRegressor(TreeRegressorMixin, _Boosting):
     """Differentially private boosting for regression: a sum of functions of one or two features.
 

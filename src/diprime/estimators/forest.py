@@ -15,6 +15,7 @@ from diprime.domain import Domain
 from diprime.engines.partition import Partitions
 from diprime.engines.partitioned import PartitionedEngine
 from diprime.estimators.base import sorted_classes
+from diprime.estimators.constructors import with_own_constructor
 from diprime.estimators.parameters import (
     ACCOUNTING,
     BALANCE,
@@ -336,6 +337,7 @@ class DiPriMeClassifier(TreeClassifierMixin, _DiPriMe):
         return means[..., sorted_classes(domain)[0]]
 
 
+@with_own_constructor
 class DiPriMeRegressor(TreeRegressorMixin, _DiPriMe):
     """A differentially private forest for regression.
 

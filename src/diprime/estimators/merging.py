@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from diprime.domain import Origin
+from diprime.estimators.parameters import CLASS_WEIGHT, ClassWeight, weights_by_class
 from diprime.estimators.trees import PrivateTrees
 from diprime.privacy.ledger import Ledger
 
@@ -75,10 +76,16 @@ def _check_alike(models: Sequence[Any]) -> None:
             raise ValueError("Models of different domains cannot be merged: fit both with the same Domain.")
         if model.privacy_.delta != first.privacy_.delta:
             raise ValueError("Models of different delta cannot be merged: fit both with the same delta.")
-        if model.fitted_params_.get("class_weight") != first.fitted_params_.get("class_weight"):
+        if _class_weights(model) != _class_weights(first):
             raise ValueError("Models of different class_weight cannot be merged: fit both with the same class_weight.")
         if model.privacy_.unit != first.privacy_.unit:
             raise ValueError(
                 "A model that protects persons and one that protects single records cannot be merged: fit both with "
                 "groups, or both without."
             )
+
+
+def _class_weights(model: Any) -> list[float] | str | None:
+    """Return what the classes of a fitted model weigh, each of them if some are given, as a file has them."""
+    given: ClassWeight = model.fitted_params_.get(CLASS_WEIGHT.name)
+    return weights_by_class(given, model.domain_).tolist() if isinstance(given, Mapping) else given

@@ -17,6 +17,8 @@ from diprime.model.trees import Codes, Floats, encode_blocks
 
 MAX_PRINTED_ROWS = 3
 MAX_PRINTED_TERMS = 10
+ROUNDING = 1e-13
+"""What is less than this share of the largest part of a score is printed as zero: Shapley values are sums of floats."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,14 +98,17 @@ class Explanation:
         -------
         text : str
             A line for the offset and for each term, the largest first. Several scores are in the order of ``targets``.
+            Terms that are zero up to rounding are left out.
         """
         contributions = self.contributions[index]
+        noise = ROUNDING * np.abs(np.vstack([self.offset, contributions])).max(axis=0)
+        contributions = _without_rounding(contributions, noise)
         order = np.argsort(-np.abs(contributions).max(axis=1, initial=0.0), kind="stable")
         order = order[contributions[order].any(axis=1)]
         shown = order[:most]
         lines = [("offset", self.offset, ""), *((term_name(self.terms[t]), contributions[t], "+") for t in shown)]
         if len(order) > len(shown):
-            rest = contributions[order[most:]].sum(axis=0)
+            rest = _without_rounding(contributions[order[most:]].sum(axis=0), noise)
             lines.append((counted(len(order) - len(shown), "more term"), rest, "+"))
         width = max(len(name) for name, _, _ in lines)
         numbers = [[f"{value:{sign}.4g}" for value in values] for _, values, sign in lines]
@@ -133,6 +138,11 @@ class Explanation:
             A column for each term, with one entry for each row.
         """
         return {term_name(term): self.contributions[:, t, target].tolist() for t, term in enumerate(self.terms)}
+
+
+def _without_rounding(values: Floats, noise: Floats) -> Floats:
+    """Return values, and zero for those that are nothing but rounding."""
+    return np.where(np.abs(values) <= noise, 0.0, values)
 
 
 def term_name(features: tuple[str, ...]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from diprime.domain import Domain
 from diprime.domain.features import short
 from diprime.estimators.models import Boosted
+from diprime.estimators.parameters import EPSILON
 from diprime.planning.rehearsal import Rehearsal, Settings, rehearse
 from diprime.planning.shapes import BoostingShape, ForestShape
 from diprime.planning.synthetic import KINDS
@@ -92,7 +95,7 @@ def plan(
     n_records : int
         About how many records there are; a guess, if that is private.
     epsilon : float
-        The budget.
+        The budget; finite, since without noise there is nothing to plan for. Nothing is charged to a `Budget`.
     boost : bool, default=False
         Whether to plan a boosted model rather than a forest.
     repeats : int, default=3
@@ -118,8 +121,10 @@ def plan(
     >>> [rehearsal.kind for rehearsal in planned.rehearsals]
     ['simple', 'smooth', 'rough']
     """
-    _check_positive(n_records, "n_records")
-    _check_positive(repeats, "repeats")
+    n_records = _checked_positive(n_records, "n_records")
+    repeats = _checked_positive(repeats, "repeats")
+    if EPSILON.check(epsilon) == math.inf:
+        raise ValueError("epsilon = inf means no noise, whose cost a plan tells; give a finite epsilon.")
     settings = Settings(domain, n_records, epsilon, {"boost": boost, **parameters})
     found = [rehearse(settings, kind, repeats, _share(on_progress)) for kind in KINDS]
     _, model = found[0]
@@ -135,6 +140,7 @@ def _share(on_progress: Callable[[float], None] | None) -> Callable[[float], Non
     return lambda share: None if on_progress is None else on_progress(share / len(KINDS))
 
 
-def _check_positive(value: object, name: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+def _checked_positive(value: object, name: str) -> int:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} = {short(value)} is not a positive whole number.")
+    return int(value)

@@ -6,15 +6,16 @@ privacy. Without a budget in force both do nothing.
 
 Budgets in force are those of all ``with budget:`` blocks of this process, in whatever thread they were entered: a
 thread that somebody else starts for a fit, as joblib does, must not escape. An object that is sent to another process
-carries its budgets along (``carried``).
+carries its budgets along (``carried``). Only what is fitted to made-up data escapes (:func:`on_made_up_data`).
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -86,6 +87,7 @@ class Earlier:
 NOTHING = Earlier(PrivacyLoss())
 _in_force: list[Spendable] = []
 _entering = threading.Lock()
+_is_made_up: ContextVar[bool] = ContextVar("_is_made_up", default=False)
 
 
 def _renew_lock() -> None:
@@ -111,9 +113,23 @@ def leave(budget: Spendable) -> None:
         del _in_force[positions[-1]]
 
 
+@contextmanager
+def on_made_up_data() -> Iterator[None]:
+    """Charge nothing in this block to the budgets in force: what it fits is made up, and tells of nobody.
+
+    This holds for the thread, or task, that enters the block, and for no other. Code of a caller must not run in it.
+    """
+    token = _is_made_up.set(True)
+    try:
+        yield
+    finally:
+        _is_made_up.reset(token)
+
+
 def in_force(carried: Iterable[Spendable] = ()) -> tuple[Spendable, ...]:
     """Return the budgets that a release is charged to, each once, in an order that is the same for everybody."""
-    budgets = {budget.key: budget for budget in (*carried, *_in_force)}
+    entered = () if _is_made_up.get() else tuple(_in_force)
+    budgets = {budget.key: budget for budget in (*carried, *entered)}
     return tuple(budgets[key] for key in sorted(budgets))  # in one order, so that two processes never wait for another
 
 

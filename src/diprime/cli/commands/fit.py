@@ -19,7 +19,7 @@ from diprime.cli.class_weight_options import ClassWeightOption, class_weight_arg
 from diprime.cli.dask_files import DaskFiles, DaskOption, check_options, connected
 from diprime.cli.data_files import DataFile, RecordBatches, read_domain, target_column
 from diprime.cli.learning import PASSES
-from diprime.cli.model_facts import summary
+from diprime.cli.model_facts import class_weight_text, summary
 from diprime.cli.options import (
     DataPath,
     DataPattern,
@@ -34,9 +34,9 @@ from diprime.cli.outputs import Commands
 from diprime.cli.person_options import MaxRecordsOption, PersonOption, check_person
 from diprime.cli.record_files import RecordFiles, are_large, find_files, usual_scratch
 from diprime.cli.setting_options import TryOption, read_settings
-from diprime.cli.shell import examples, print_json, print_note, progress, stderr
+from diprime.cli.shell import escape_controls, examples, print_json, print_note, progress, stderr
 from diprime.domain import Domain
-from diprime.estimators.models import estimator
+from diprime.estimators.models import Model, estimator
 from diprime.estimators.parameters import EPSILON
 from diprime.privacy.budget import Budget
 
@@ -107,9 +107,15 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     if as_json:
         print_json({"model": str(output), **summary(model)})
     else:
-        print(f"{model.privacy_}\n\nWritten to {output}.")
+        print(f"{_facts(model)}\n\nWritten to {output}.")
         if budget is not None:
             print(f"{budget}. {' '.join(left_in_words(Budget.open(budget)))}")
+
+
+def _facts(model: Model) -> str:
+    """Return in words what a model has cost and, if its classes have weights, which."""
+    weights = class_weight_text(model)
+    return f"{model.privacy_}\n\n{escape_controls(weights)}" if weights else str(model.privacy_)
 
 
 def _scratch_folder(given: Path | None, paths: Sequence[Path], persons: Sequence[str]) -> Path | None:
@@ -174,4 +180,4 @@ def search(  # noqa: PLR0913 -- the options of a command are arguments
         print_json({"model": str(output), "chosen": found.best_params_, **summary(found.best_estimator_)})
     else:
         chosen = ", ".join(f"{name} = {value}" for name, value in found.best_params_.items())
-        print(f"Chosen: {chosen}.\n\n{found.privacy_}\n\nWritten to {output}.")
+        print(f"Chosen: {chosen}.\n\n{_facts(found.best_estimator_)}\n\nWritten to {output}.")

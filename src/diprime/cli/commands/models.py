@@ -16,7 +16,7 @@ from rich.tree import Tree as TextTree
 import diprime
 from diprime._util.atomic_file import atomic_file
 from diprime.cli.data_files import DataFile, read_score
-from diprime.cli.model_facts import importances, summary
+from diprime.cli.model_facts import class_weight_text, importances, summary
 from diprime.cli.options import DataPath, JsonOption, ModelPath, OutputPath
 from diprime.cli.outputs import Commands
 from diprime.cli.shell import confirm_written, escape_controls, examples, print_json, print_note, stdout
@@ -93,6 +93,8 @@ def show(
     drawing = _draw_tree(read_tree(model, tree, depth), model, tree)
     print_signature(signature)
     print(escape_controls(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n"))
+    if weights := class_weight_text(model):
+        print(escape_controls(f"{weights}\n"))
     table = Table("feature", "importance", title="Importances, from released numbers only")
     for name, importance in sorted(importances(model).items(), key=lambda pair: -pair[1]):
         table.add_row(escape(escape_controls(name)), share_text(importance))
