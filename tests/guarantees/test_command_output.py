@@ -17,7 +17,7 @@ from tests.cli.running import run
 N = 7919  # a prime, which no public number of these commands comes near
 N_WITHOUT_TARGET = 211
 SAVINGS = 48_271.337  # a value of one row, in the domain
-SUMMARY = {"model", "estimator", "n_trees", "depths", "importances", "ledger"}
+SUMMARY = {"model", "estimator", "n_trees", "class_weight", "depths", "importances", "ledger"}
 OPEN_DOMAIN = '[features.savings]\nkind = "numeric"\n\n[target]\nname = "income"\nkind = "categorical"\n' + (
     'levels = ["high", "low"]\n'
 )

@@ -55,9 +55,10 @@ def test_any_whole_number_will_do():
     assert (planned.n_records, type(planned.n_records)) == (100, int)
 
 
-def test_without_noise_there_is_nothing_to_plan_for():
-    with pytest.raises(ValueError, match="epsilon = inf means no noise, whose cost a plan tells; give a finite"):
-        plan(DOMAIN, 100, math.inf, repeats=1)
+def test_without_noise_nothing_is_lost_to_it():
+    planned = plan(DOMAIN, 1000, math.inf, repeats=1, n_estimators=3, max_depth=3)
+    assert [rehearsal.lost_to_noise for rehearsal in planned.rehearsals] == [0, 0, 0]
+    assert "Noise costs from 0.000 to 0.000" in str(planned)
 
 
 @pytest.mark.parametrize("feature", [Numeric(0, 10), Numeric()])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import Any
 from diprime.domain import Domain
 from diprime.domain.features import short
 from diprime.estimators.models import Boosted
-from diprime.estimators.parameters import EPSILON
 from diprime.planning.rehearsal import Rehearsal, Settings, rehearse
 from diprime.planning.shapes import BoostingShape, ForestShape
 from diprime.planning.synthetic import KINDS
@@ -95,7 +93,7 @@ def plan(
     n_records : int
         About how many records there are; a guess, if that is private.
     epsilon : float
-        The budget; finite, since without noise there is nothing to plan for. Nothing is charged to a `Budget`.
+        The budget of the fit. Nothing is charged to a `Budget`. If it is inf, there is no noise to pay for.
     boost : bool, default=False
         Whether to plan a boosted model rather than a forest.
     repeats : int, default=3
@@ -123,8 +121,6 @@ def plan(
     """
     n_records = _checked_positive(n_records, "n_records")
     repeats = _checked_positive(repeats, "repeats")
-    if EPSILON.check(epsilon) == math.inf:
-        raise ValueError("epsilon = inf means no noise, whose cost a plan tells; give a finite epsilon.")
     settings = Settings(domain, n_records, epsilon, {"boost": boost, **parameters})
     found = [rehearse(settings, kind, repeats, _share(on_progress)) for kind in KINDS]
     _, model = found[0]
