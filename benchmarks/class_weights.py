@@ -26,6 +26,7 @@ from benchmarks.data import load
 from benchmarks.paths import RESULTS
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain
 from diprime.domain.persons import person_weight
+from diprime.engines.partition import LocalPartitions, Partition, Partitions
 from diprime.engines.persons import UsedRecords
 
 EPSILON = 1.0
@@ -39,14 +40,16 @@ Table = tuple[Any, Any, Any, Any, Domain]
 class _TrainedWithWeights:
     """An estimator whose records weigh by their class, and whose noise is that of persons of the largest weight."""
 
-    def _learn(self, rows: Any, records: UsedRecords, domain: Domain, *rest: Any) -> Any:
-        target = records.target
+    def _prepare(self, partitions: Partitions, domain: Domain, *rest: Any) -> Any:
+        part = partitions.whole()
+        target = part.records.target
         sizes = np.bincount(target[target >= 0], minlength=domain.layout.n_outputs)
         largest = person_weight(self.max_records_per_group)  # type: ignore[attr-defined]
         shares = sizes[sizes > 0].min() / np.maximum(sizes, 1)
         weights = np.clip(np.rint(shares * largest), 1, largest).astype(np.uint8)
         used = np.where(target >= 0, weights[np.maximum(target, 0)], 0).astype(np.uint8)
-        return super()._learn(rows, UsedRecords(target, used), domain, *rest)  # type: ignore[misc]
+        weighted = LocalPartitions([Partition(part.rows, UsedRecords(target, used))])
+        return super()._prepare(weighted, domain, *rest)  # type: ignore[misc]
 
     def _check_groups(self, *, given: bool) -> None:
         """Take every record for a person."""

@@ -1,6 +1,7 @@
 """Every fit under a budget is charged to it, exactly, before its first release and after its last mistake."""
 
 import copy
+import errno
 import os
 import pickle
 import signal
@@ -19,6 +20,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import diprime.estimators.base
 from diprime import Budget, BudgetError, Ledger, load, merge
 from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
+from diprime.engines import memory
 from diprime.privacy.measures import PrivacyLoss
 from tests.small_data import BOOSTERS, DOMAINS, ESTIMATORS, METHODS, TASKS, make
 
@@ -127,6 +129,48 @@ def test_a_mistake_costs_nothing(kind, task, parameters):
                 made(kind, task, parameters).fit(*wrong)
         with pytest.raises(ValueError, match="epsilon"):
             made(kind, task, parameters, -1).fit(X, y)
+    assert budget.entries == ()
+
+
+@pytest.mark.parametrize("kind", [ESTIMATORS[CLASSES], BOOSTERS[CLASSES]])
+def test_room_that_lacks_costs_nothing(kind, monkeypatch, tmp_path):
+    """Wherever the disk is full: all files that a fit makes are made before it is charged."""
+    X, y = make(CLASSES, 300)
+    take_room, n_files = memory._take_room, []
+
+    def full(file, n_bytes):
+        if len(n_files) == n_free:
+            raise OSError(errno.ENOSPC, "full")
+        n_files.append(n_bytes)
+        take_room(file, n_bytes)
+
+    def fit():
+        n_files.clear()
+        kind(1.0, DOMAINS[CLASSES], n_jobs=1).fit_batches([(X, y)], scratch=tmp_path)
+
+    monkeypatch.setattr(memory, "_take_room", full)
+    n_free = None
+    fit()
+    n_needed = len(n_files)
+    assert n_needed >= 2, "of the codes, and of what learns"
+    for n_free in range(n_needed):
+        with Budget(5, 1e-5) as budget, pytest.raises(OSError, match="no room left"):
+            fit()
+        assert budget.entries == (), n_free
+
+
+@pytest.mark.parametrize(("kind", "task", "parameters"), OF_EACH_KIND)
+def test_what_fails_while_it_is_prepared_costs_nothing(kind, task, parameters, monkeypatch):
+    X, y = make(task, 300)
+    prepare = kind._prepare
+
+    def fail(self, *arguments):
+        prepare(self, *arguments)
+        raise MemoryError
+
+    monkeypatch.setattr(kind, "_prepare", fail)
+    with Budget(5, 1e-5) as budget, pytest.raises(MemoryError):
+        made(kind, task, parameters).fit(X, y)
     assert budget.entries == ()
 
 

@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from diprime._util.threads import Threads
 from diprime.domain import Categorical, Domain, Origin, RowReader, Task
 from diprime.domain.batches import CheckedBatches, check_lengths
 from diprime.domain.learning import Batches, LearningPlan
@@ -129,14 +130,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(f"{type(self).__name__} does not take groups: it protects single records, not persons.")
 
     @abstractmethod
+    def _prepare(self, partitions: Partitions, domain: Domain, settings: Any, threads: Threads) -> Any:
+        """Return what learns from the records, with all the room that it needs; nothing is released or paid for yet."""
+
+    @abstractmethod
     def _learn(
-        self,
-        partitions: Partitions,
-        domain: Domain,
-        settings: Any,
-        plan: Any,
-        ledger: Ledger,
-        source: RandomSource,
+        self, prepared: Any, domain: Domain, settings: Any, plan: Any, ledger: Ledger, source: RandomSource
     ) -> Any:
         """Pay for each release of the plan before it is made, and return the forest."""
 
@@ -464,12 +463,14 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
             warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
         loss, of_domain = self._loss(settings), self._cost_of(domain)
-        ledger.studies = spending.charge(
-            loss, self._words(settings), budgets, unit=ledger.unit, waivers=ledger.waivers, earlier=of_domain
-        )
         if partitions.of_persons:
             partitions = partitions.choose(max_records, source)
-        forest = self._learn(partitions, domain, settings, plan, ledger, source)
+        with Threads(N_JOBS.check(self.n_jobs)) as threads:
+            prepared = self._prepare(partitions, domain, settings, threads)  # a fit that fails here costs nothing
+            ledger.studies = spending.charge(
+                loss, self._words(settings), budgets, unit=ledger.unit, waivers=ledger.waivers, earlier=of_domain
+            )
+            forest = self._learn(prepared, domain, settings, plan, ledger, source)
         if ledger.total != ledger.epsilon:
             raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
         if ledger.loss != of_domain.loss + loss:

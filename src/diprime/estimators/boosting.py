@@ -104,18 +104,21 @@ class _Boosting(PrivateTrees):
     def _delta(self, settings: BoostingSettings) -> Fraction:
         return settings.delta
 
+    def _prepare(
+        self, partitions: Partitions, domain: Domain, settings: BoostingSettings, threads: Threads
+    ) -> PartitionedScoreEngine:
+        return PartitionedScoreEngine(partitions.executor(threads), domain.layout)
+
     def _learn(
         self,
-        partitions: Partitions,
+        prepared: PartitionedScoreEngine,
         domain: Domain,
         settings: BoostingSettings,
         plan: BoostingPlan,
         ledger: Ledger,
         source: RandomSource,
     ) -> AdditiveForest:
-        with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            engine = PartitionedScoreEngine(partitions.executor(threads), domain.layout)
-            boosted = train_boosting(engine, domain, settings, plan, ledger, source)
+        boosted = train_boosting(prepared, domain, settings, plan, ledger, source)
         scale, base = self._units(boosted, domain)
         rounds = [
             (r.structure, self._in_order(r.steps.astype(np.float64) * scale, domain)[None], r.weights[None])

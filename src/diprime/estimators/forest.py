@@ -121,18 +121,22 @@ class _DiPriMe(PrivateTrees):
 
     # -- fit -----------------------------------------------------------------------------------------------------------
 
+    def _prepare(
+        self, partitions: Partitions, domain: Domain, settings: Settings, threads: Threads
+    ) -> tuple[PartitionedEngine, Threads]:
+        return PartitionedEngine(partitions.executor(threads), domain.n_features, domain.layout, threads), threads
+
     def _learn(
         self,
-        partitions: Partitions,
+        prepared: tuple[PartitionedEngine, Threads],
         domain: Domain,
         settings: Settings,
         plan: BudgetPlan,
         ledger: Ledger,
         source: RandomSource,
     ) -> Forest:
-        with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            engine = PartitionedEngine(partitions.executor(threads), domain.n_features, domain.layout, threads)
-            structure, leaves = train(engine, domain, settings, plan, ledger, source, threads)
+        engine, threads = prepared
+        structure, leaves = train(engine, domain, settings, plan, ledger, source, threads)
         return Forest.of_trees(structure, self._leaf_values(leaves, domain, settings), leaves.counts)
 
     def explain(self, X: Any) -> Explanation:

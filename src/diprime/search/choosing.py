@@ -13,6 +13,7 @@ import numpy as np
 from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.engines.partition import LocalPartitions, Partition
+from diprime.estimators.parameters import N_JOBS
 from diprime.estimators.trees import PrivateTrees
 from diprime.privacy.charges import Receipt
 from diprime.privacy.ledger import Ledger
@@ -113,7 +114,9 @@ def learn(
     model: PrivateTrees, fit: Fit, part: Partition, domain: Domain, ledger: Ledger, source: RandomSource
 ) -> PrivateTrees:
     """Fit a model to some records as planned, pay from a ledger, and return the model."""
-    forest = model._learn(LocalPartitions([part]), domain, fit.settings, fit.plan, ledger, source)
+    with Threads(N_JOBS.check(model.n_jobs)) as threads:
+        prepared = model._prepare(LocalPartitions([part]), domain, fit.settings, threads)
+        forest = model._learn(prepared, domain, fit.settings, fit.plan, ledger, source)
     model._set_fitted(domain, ledger, forest)
     return model
 

@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain, Task
-from diprime.engines.partition import Partitions
+from diprime.engines.partition import Partition, Partitions
 from diprime.estimators.base import PrivateEstimator
-from diprime.estimators.parameters import EPSILON, N_JOBS, Parameter, auto_integer_parameter, choice_parameter
+from diprime.estimators.parameters import EPSILON, Parameter, auto_integer_parameter, choice_parameter
 from diprime.estimators.trees import PrivateTrees
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PrivacyLoss
@@ -239,23 +239,27 @@ class PrivateSearch(PrivateEstimator):
         self._fit(X, y, refused, groups)
         return self
 
+    def _prepare(
+        self, partitions: Partitions, domain: Domain, settings: SearchSettings, threads: Threads
+    ) -> tuple[Partition, Threads]:
+        return partitions.whole(), threads
+
     def _learn(
         self,
-        partitions: Partitions,
+        prepared: tuple[Partition, Threads],
         domain: Domain,
         settings: SearchSettings,
         plan: SearchPlan,
         ledger: Ledger,
         source: RandomSource,
     ) -> Candidate:
-        all_records = partitions.whole()
-        with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            training, choosing = divide(all_records, settings.holdout, source, threads)
-            chooser = Chooser(plan, training, choosing, domain, ledger, source, threads)
-            if settings.rule == "all":
-                chosen = chooser.choose_among_all()
-            else:
-                chosen = chooser.choose_by_stopping(settings.max_fits)
+        all_records, threads = prepared
+        training, choosing = divide(all_records, settings.holdout, source, threads)
+        chooser = Chooser(plan, training, choosing, domain, ledger, source, threads)
+        if settings.rule == "all":
+            chosen = chooser.choose_among_all()
+        else:
+            chosen = chooser.choose_by_stopping(settings.max_fits)
         if chosen.refitted is None:
             ledger.merged.append(chosen.model.privacy_)
         else:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
+from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.codes import CELLS
 from diprime.engines.partition import Partitions
@@ -111,15 +112,9 @@ class _Baseline(PrivateEstimator):
         check_sum(total, settings.epsilon, "the trees")
         return recipe
 
-    def _learn(
-        self,
-        partitions: Partitions,
-        domain: Domain,
-        settings: Settings,
-        plan: Recipe,
-        ledger: Ledger,
-        source: RandomSource,
-    ) -> MultiwayForest:
+    def _prepare(
+        self, partitions: Partitions, domain: Domain, settings: Settings, threads: Threads
+    ) -> tuple[Branches, Records]:
         branches = Branches(domain, settings.n_bins)
         depth = settings.max_depth
         max_leaves = int(np.prod(np.sort(branches.n_branches.astype(float))[::-1][:depth]))
@@ -128,12 +123,22 @@ class _Baseline(PrivateEstimator):
                 f"A tree of depth {depth} on this domain may have {max_leaves:,} leaves, more than {MAX_LEAVES:,}; "
                 "lower max_depth or n_bins, or declare fewer levels."
             )
-        receipts = plan.pay(ledger)
         part = partitions.whole()
         target = part.records.target
         known = target >= 0
-        grown = Records(branches.read(part.rows)[:, known], target[known], domain.layout)
-        trees = self._grow(grown, branches, plan, receipts, source)
+        return branches, Records(branches.read(part.rows)[:, known], target[known], domain.layout)
+
+    def _learn(
+        self,
+        prepared: tuple[Branches, Records],
+        domain: Domain,
+        settings: Settings,
+        plan: Recipe,
+        ledger: Ledger,
+        source: RandomSource,
+    ) -> MultiwayForest:
+        branches, records = prepared
+        trees = self._grow(records, branches, plan, plan.pay(ledger), source)
         return MultiwayForest.of_trees(branches, trees, [self._values(tree, domain) for tree in trees])
 
     def _grow(
