@@ -186,8 +186,9 @@ def test_large_files_are_encoded_on_a_disk_by_themselves_unless_there_are_person
 
 def test_persons_are_refused_with_scratch(folder, parts):
     arguments = ("fit", parts / "people0.csv", "-d", folder / "domain.toml", "-e", 1, "-o", parts / "m.diprime")
-    message = refused(*arguments, "--scratch", parts, "--person", "name")
-    assert "Groups cannot be given with scratch" in message
+    for more in ((), ("--max-records", 3)):
+        message = refused(*arguments, "--scratch", parts, "--person", "name", *more)
+        assert message.startswith("diprime: --scratch cannot have --person, because ")
 
 
 def test_usual_scratch_is_what_the_user_has_chosen_for_temporary_files(tmp_path, monkeypatch):
