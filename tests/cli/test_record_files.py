@@ -88,10 +88,27 @@ def test_a_file_is_not_read_twice_whatever_the_names_and_links_that_lead_to_it(f
 
 
 def test_files_can_say_whose_records_are_and_name_the_target(folder, parts):
-    found = list(read_files(f"{parts}/*.csv", domain_of(folder), target="sector", groups="name"))
+    for path in parts.glob("*.csv"):
+        pl.read_csv(path, infer_schema=False).rename({domain_of(folder).target_name: "label"}).write_csv(path)
+    found = list(read_files(f"{parts}/*.csv", domain_of(folder), target="label", groups="name"))
     _, y, groups = (pl.concat(columns) for columns in zip(*found, strict=True))
     assert groups.to_list() == [f"n{i % 2000}" for i in range(3000)]
-    assert y.name == "sector"
+    assert y.name == "label"
+
+
+def test_a_column_is_one_of_target_persons_and_feature(folder, parts):
+    def told(**columns):
+        with pytest.raises(InputError) as error:
+            read_files(f"{parts}/*.csv", domain_of(folder), **columns)
+        return str(error.value)
+
+    belongs, target = "says who a record belongs to", domain_of(folder).target_name
+    assert told(groups="age") == f"The column 'age' {belongs}, so it cannot be a feature as well."
+    assert told(target="age") == "The column 'age' is the target, so it cannot be a feature as well."
+    of_both = "The column {!r} is the target, so it cannot say who a record belongs to as well."
+    assert told(groups=target) == of_both.format(target)
+    assert told(target="name", groups="name") == of_both.format("name")
+    assert "people0.csv lacks the column 'none'" in told(groups="none")
 
 
 def test_ids_that_are_numbers_in_one_file_and_text_in_another_are_refused_before_anything_is_released(folder, tmp_path):
@@ -169,8 +186,9 @@ def test_large_files_are_encoded_on_a_disk_by_themselves_unless_there_are_person
 
 def test_persons_are_refused_with_scratch(folder, parts):
     arguments = ("fit", parts / "people0.csv", "-d", folder / "domain.toml", "-e", 1, "-o", parts / "m.diprime")
-    message = refused(*arguments, "--scratch", parts, "--person", "name")
-    assert "Groups cannot be given with scratch" in message
+    for more in ((), ("--max-records", 3)):
+        message = refused(*arguments, "--scratch", parts, "--person", "name", *more)
+        assert message.startswith("diprime: --scratch cannot have --person, because ")
 
 
 def test_usual_scratch_is_what_the_user_has_chosen_for_temporary_files(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from diprime import Categorical, Domain, Numeric
+from diprime import Categorical, DiPriMeClassifier, Domain, Numeric
 from diprime._util.threads import Threads
 from diprime.domain.persons import MIXED_GROUPS
 from diprime.engines import batches
@@ -56,6 +56,19 @@ def test_persons_are_refused_in_scratch_and_kept_in_memory(tmp_path):
     assert partitions.of_persons
     assert partitions.whole().records.persons.tolist() == [0, 1, 2, 0, 1]
     assert encode_batches([], DOMAIN, 1, of_persons=True).of_persons
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_with_scratch_lacking_groups_are_told_apart_from_those_given(is_open, tmp_path):
+    domain = Domain({"a": Numeric() if is_open else Numeric(0, 10), "b": Categorical(["x", "y"])}, DOMAIN.target)
+    model = DiPriMeClassifier(1.0, domain, max_records_per_group=3)
+    without = list(made_batches([3, 2]))
+    of_persons = [(*batch, np.arange(len(batch[1]))) for batch in without]
+    for scratch in (None, tmp_path):
+        with pytest.raises(ValueError, match="max_records_per_group is 3, but no groups are given"):
+            model.fit_batches(without, scratch=scratch)
+    with pytest.raises(ValueError, match=re.escape(GROUPS_WITH_SCRATCH)):
+        model.fit_batches(of_persons, scratch=tmp_path)
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -293,10 +293,21 @@ def read_score(path: Path) -> PrivateScore:
         raise InputError(f"{path} is not a score: {reason}; write it with diprime score -o.") from None
 
 
-def target_column(file: DataFile, domain: Domain, persons: Collection[str] = ()) -> str:
-    """Return the name of the target's column: given by the domain, or else the only column that is nothing else."""
-    if domain.target_name is not None:
-        return _not_of_persons(domain.target_name, persons)
+def person_columns(file: DataFile, domain: Domain, person: str | None) -> list[str]:
+    """Return the columns to read for the sake of persons, one or none; refuse one that is a feature or not there."""
+    if person is None:
+        return []
+    file.check_columns([person])
+    if person in domain.features:
+        raise InputError(f"The column {person!r} says who a record belongs to, so it cannot be a feature as well.")
+    return [person]
+
+
+def target_column(file: DataFile, domain: Domain, persons: Collection[str] = (), given: str | None = None) -> str:
+    """Return the target's column: the one given, or that of the domain, or else the only one that is nothing else."""
+    name = domain.target_name if given is None else given
+    if name is not None:
+        return _target_only(name, domain, persons)
     others = [name for name in file.columns if name not in domain.features and name not in persons]
     if len(others) == 1:
         return others[0]
@@ -306,7 +317,9 @@ def target_column(file: DataFile, domain: Domain, persons: Collection[str] = ())
     )
 
 
-def _not_of_persons(target: str, persons: Collection[str]) -> str:
+def _target_only(target: str, domain: Domain, persons: Collection[str]) -> str:
     if target in persons:
         raise InputError(f"The column {target!r} is the target, so it cannot say who a record belongs to as well.")
+    if target in domain.features:
+        raise InputError(f"The column {target!r} is the target, so it cannot be a feature as well.")
     return target

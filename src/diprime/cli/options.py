@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -51,6 +52,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for script
 
 
 def check_folder(output: Path) -> None:
-    """Raise an error if the folder of the output does not exist; called before a fit, not after it."""
+    """Raise an error if an output cannot be written, as far as can be told; called before anything is paid for."""
     if not output.parent.is_dir():
         raise InputError(f"{output} cannot be written: there is no folder {output.parent}.")
+    if output.is_dir():
+        raise InputError(f"{output} cannot be written: it is a folder; give the name of a file.")
+    # A file is replaced by another one in its folder; pipes and devices are written to directly.
+    direct = output.exists() and (not output.is_file() or output.parent == Path("/dev"))
+    if not direct and not os.access(folder := Path(os.path.realpath(output)).parent, os.W_OK | os.X_OK):
+        raise InputError(f"{output} cannot be written: you may not write to the folder {folder}.")

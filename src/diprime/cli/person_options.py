@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from diprime.cli.data_files import DataFile, InputError
+from diprime.cli.data_files import DataFile, InputError, person_columns
 from diprime.domain import Domain
 from diprime.domain.persons import MAX_RECORDS
 
@@ -31,11 +31,6 @@ MaxRecordsOption = Annotated[
 
 def check_person(file: DataFile, domain: Domain, person: str | None, max_records: int = 1) -> list[str]:
     """Return the columns to read for the sake of persons; raise an error if the options do not fit together."""
-    if person is None:
-        if max_records > 1:
-            raise InputError(f"--max-records {max_records} needs --person COLUMN, to tell whose records they are.")
-        return []
-    file.check_columns([person])
-    if person in domain.features:
-        raise InputError(f"The column {person!r} says who a record belongs to, so it cannot be a feature as well.")
-    return [person]
+    if person is None and max_records > 1:
+        raise InputError(f"--max-records {max_records} needs --person COLUMN, to tell whose records they are.")
+    return person_columns(file, domain, person)

@@ -348,11 +348,13 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "The domain is open, and learning it reads all batches more than once; give a list, or an object whose "
                 "__iter__ starts anew, or learn the domain first, with Domain.learn."
             )
-        # Whether there are persons, the first batch tells; it is read only if the domain is open.
+        # Whether there are persons, the first batch tells; it is read only if the domain is open, or for an error.
         learning, settings = self._divide(domain, settings, None, budgets)
         of_persons = self._max_records() > 1
-        if domain.is_open:
-            of_persons |= any(has_groups(batch) for batch in islice(batches, 1))
+        refused = of_persons and not persons_ok
+        for batch in islice(batches, 1) if domain.is_open or refused else ():
+            self._check_groups(given=has_groups(batch))
+            of_persons |= has_groups(batch)
         if of_persons and not persons_ok:
             raise ValueError(GROUPS_WITH_SCRATCH)
         domain = self._closed(domain, learning, lambda: batches, source, budgets, of_persons=of_persons)

@@ -17,7 +17,7 @@ from diprime.cli.boosting_options import (
 from diprime.cli.budget_options import BudgetOption, charged_to, left_in_words
 from diprime.cli.class_weight_options import ClassWeightOption, class_weight_arguments
 from diprime.cli.dask_files import DaskFiles, DaskOption, check_options, connected
-from diprime.cli.data_files import DataFile, RecordBatches, read_domain, target_column
+from diprime.cli.data_files import DataFile, InputError, RecordBatches, read_domain, target_column
 from diprime.cli.learning import PASSES
 from diprime.cli.model_facts import class_weight_text, summary
 from diprime.cli.options import (
@@ -120,6 +120,11 @@ def _facts(model: Model) -> str:
 
 def _scratch_folder(given: Path | None, paths: Sequence[Path], persons: Sequence[str]) -> Path | None:
     """Return the folder for encoded values, or None if they are kept in memory, as those of persons are."""
+    if given is not None and persons:
+        raise InputError(
+            "--scratch cannot have --person, because the records of each person are chosen in memory; leave out "
+            "--scratch."
+        )
     if given is not None or persons or not are_large(paths):
         return given
     print_note(
