@@ -97,7 +97,8 @@ def report(cases: Sequence[Case], repeats: int) -> str:
         "the same depth, scores above the private one: in accuracy for classes, in R² for numbers. It is planned by "
         "`diprime.plan` from the domain and the number of rows alone, as the range of three kinds of made-up data, "
         f"and measured on the ten sets: means of {repeats} splits, a tenth of the rows for testing. Boosting: "
-        f"δ = 1e-6. Costs that differ by no more than {TOLERANCE:g} count as equal.",
+        f"δ = 1e-6. Costs that differ by no more than {TOLERANCE:g} count as equal, and "
+        "smaller ones as that much where costs are divided.",
         "",
         f"Of {len(cases)} real costs, {verdicts.count('within')} are within the planned range, {len(above)} above "
         f"(by up to {max(above, default=1):.1f} times) and {len(below)} below (by up to {max(below, default=1):.1f} "

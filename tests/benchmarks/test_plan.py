@@ -58,11 +58,11 @@ def test_costs_are_planned_for_the_rows_that_are_fitted(monkeypatch, kind):
 
 def test_what_plans_say_of_themselves_is_what_was_measured():
     text = (RESULTS / "plan.md").read_text(encoding="utf-8")
-    above = [float(times) for times in re.findall(r"\| ([\d.]+) times above \|", text)]
-    assert "up to three times the most" in PROMISE
-    assert max(above) <= 3
+    assert "up to three times the most, which counts as 0.005 at least," in PROMISE
+    for most, real in re.findall(r"\| [\d.]+ to ([\d.]+) \| ([\d.]+) \|", text):
+        assert float(real) <= 3 * max(float(most), 0.005)
     costs = re.findall(r"\| [\d.]+ to [\d.]+ \| ([\d.]+) \|", text)
     assert len(costs) == len(plan.KINDS) * len(plan.EPSILONS) * len(NAMES)
     assert min(float(cost) for cost in costs) == 0
-    within = text.count("| within |")
-    assert f"Of {len(costs)} real costs, {within} are within the planned range, {len(above)} above" in text
+    within, above = text.count("| within |"), text.count(" times above |")
+    assert f"Of {len(costs)} real costs, {within} are within the planned range, {above} above" in text

@@ -15,7 +15,9 @@ from diprime.planning.shapes import BoostingShape, ForestShape
 from diprime.planning.synthetic import KINDS
 from diprime.privacy.ledger import Ledger
 
-PROMISE = "On ten public tables it cost up to three times the most, or as little as nothing."
+PROMISE = (
+    "On ten public tables it cost up to three times the most, which counts as 0.005 at least, or as little as nothing."
+)
 """What such costs are worth; `benchmarks/results/plan.md` has the numbers, and a test compares them with this."""
 
 
