@@ -34,7 +34,7 @@ HEAD = """\
 `python -m benchmarks.fuzz`: diprime {version} on Python {python}. Figures add up over runs, and begin again
 (`--fresh`) when a finding has been fixed; the table has the date and the commit of the last run of each kind. Files are changed by structure, with lengths and checksums that fit, or byte by byte.
 The coverage of the library's Python code guides the changes; that of compiled code does not. One of {use} files that
-are read is used as well, and one of {report} models is reported.
+are read is used as well; one of {report} models is reported, and of one of {report} tables a domain is drafted.
 
 Findings would be: an error that is not one sentence, a process that ends, more than {seconds:g} s of processor time, a
 peak of memory that grows by more than {base} MiB and {times} times the file, and an import, a compilation or a process
