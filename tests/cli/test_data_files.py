@@ -291,6 +291,13 @@ def test_domain_files_are_toml_or_json(tmp_path):
     assert read_domain(csv(tmp_path, "\ufeff" + DOMAIN.to_toml(), "d.toml")) == DOMAIN
 
 
+@pytest.mark.parametrize("name", ["d.toml", "d.json"])
+def test_a_domain_file_does_not_make_us_read_another_one(tmp_path, name):
+    other = csv(tmp_path, DOMAIN.to_toml() if name == "d.toml" else DOMAIN.to_json(), f"other-{name}")
+    with pytest.raises(InputError, match=rf"{name} is not a domain: .*not valid"):
+        read_domain(csv(tmp_path, str(other), name))
+
+
 @pytest.mark.parametrize("content", [b"#" * 2**24 + b"\n", b"a=[" + b"0," * 2**19 + b"0]"])
 def test_domain_files_that_would_fill_the_memory_are_refused(tmp_path, content):
     with pytest.raises(InputError, match="is larger than any domain"):

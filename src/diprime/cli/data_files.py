@@ -21,7 +21,7 @@ from diprime.cli.csv_records import Dialect, RaggedRecordError, checked_records,
 from diprime.cli.parquet_file import DamagedFileError, ParquetFile
 from diprime.cli.text_values import as_text, read_categories, read_dates, read_numbers
 from diprime.domain import Categorical, Date, Domain
-from diprime.domain.files import MAX_BYTES, is_oversized
+from diprime.domain.files import MAX_BYTES, is_oversized, parse_json, parse_toml
 from diprime.domain.kinds import Feature
 from diprime.model.feature_words import shortened
 from diprime.scoring import PrivateScore
@@ -275,7 +275,8 @@ def read_domain(path: Path) -> Domain:
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; a domain is a TOML or JSON file.") from None
     try:
-        return (Domain.from_json if path.suffix == ".json" else Domain.from_toml)(text)
+        # Not Domain.from_toml, which takes names of files as well: what a file says must not make us read another one.
+        return Domain.from_dict((parse_json if path.suffix == ".json" else parse_toml)(text))
     except ValueError as error:
         raise InputError(f"{path} is not a domain: {str(error).rstrip('.')}.") from None
 

@@ -65,11 +65,7 @@ def _toml_lines(entries: dict[str, Any]) -> list[str]:
 
 def read_toml(source: Source) -> Facts:
     """Read what `write_toml` writes."""
-    try:
-        content = tomllib.loads(_text_of(source, "TOML"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"This is not valid TOML: {error}") from None
-    return read_dict(content)
+    return read_dict(parse_toml(_text_of(source, "TOML")))
 
 
 def write_json(facts: Facts) -> str:
@@ -100,6 +96,14 @@ def _is_name(text: str) -> bool:
     No domain ends like one: in TOML it has two tables, which are on different lines, and in JSON its end is a brace.
     """
     return "\n" not in text and text.endswith((".toml", ".json"))
+
+
+def parse_toml(text: str) -> Any:
+    """Parse TOML; raise a `ValueError` if it is invalid."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"This is not valid TOML: {error}") from None
 
 
 def parse_json(text: str | bytes) -> Any:
