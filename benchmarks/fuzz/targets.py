@@ -6,9 +6,11 @@ A target returns whether the file was read or refused. Any other error passes th
 from __future__ import annotations
 
 import re
+import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,8 +18,9 @@ import numpy as np
 import polars as pl
 
 import diprime
+from benchmarks.fuzz.shared_child import Server, SharedChild
 from diprime import ModelFileError
-from diprime.cli import parquet_child, parquet_file
+from diprime.cli import parquet_file
 from diprime.cli.data_files import DataFile, InputError, read_domain
 from diprime.cli.demo_data import PEOPLE_DOMAIN
 from diprime.cli.drafting import draft
@@ -27,9 +30,11 @@ from diprime.output.report import render
 from diprime.privacy.budget import Budget
 from diprime.privacy.spending import BudgetError
 
-Outcome = Literal["read", "refused"]
+Outcome = Literal["read", "refused", "ended"]
+"""Whether a file was read, or refused, perhaps because it has ended the child."""
 Target = Callable[[bytes], Outcome]
 
+MAX_LENGTH = 40_000  # of a file
 USE_EVERY, REPORT_EVERY = 8, 64
 """Of so many files that were read, one is used as well, and one is reported or drafted: that takes as long as many."""
 
@@ -184,58 +189,37 @@ def read_rows(path: Path, *, with_draft: bool) -> Outcome:
     return "read"
 
 
-class ChildInProcess:
-    """What the child process of a Parquet file does, done here, for a process takes as long as a thousand files.
+class ParquetTarget:
+    """What reads a Parquet file as the commands do, except that one child reads many files.
 
-    Whatever goes wrong here ends the child, so that the file is refused.
+    Parameters
+    ----------
+    folder : Path
+        Where files are written.
     """
 
-    def __init__(self, path: Path) -> None:
-        size = path.stat().st_size
-        try:
-            self._table = pl.scan_parquet(path, glob=False)
-            self._n_rows = self._table.select(pl.len()).collect().item()
-            self._table.head(0).collect()
-        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 -- anything ends the child
-            raise parquet_file.DamagedFileError from None
-        if self._n_rows > parquet_file.BASE_ROWS + parquet_file.ROWS_PER_BYTE * size:
-            raise parquet_file.DamagedFileError
-        self._numbers = iter([self._n_rows])
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "input.parquet"
+        self._server = Server(MAX_LENGTH)
+        parquet_file._Child = partial(SharedChild, self._server)  # type: ignore[assignment, misc]
 
-    def ask(self, request: Sequence[Any]) -> None:
-        """Read the columns."""
-        columns, max_rows = request
+    def __call__(self, data: bytes) -> Outcome:
+        """Read a file."""
+        n_ended = self._server.n_ended
+        self._path.unlink(missing_ok=True)  # polars may still have the last one in memory
+        self._path.write_bytes(data)
+        outcome = read_rows(self._path, with_draft=chosen(data, REPORT_EVERY))
+        return "ended" if outcome == "refused" and self._server.n_ended > n_ended else outcome
 
-        def rows_of(start: int) -> pl.DataFrame:
-            return self._table.slice(start, max_rows).select(columns).collect()
-
-        self._numbers = parquet_child.slices(rows_of, self._n_rows, max_rows, parquet_file.MAX_TEXT_BYTES)
-
-    def next_number(self) -> int:
-        """Return the number of rows of the table, or of the next slice."""
-        try:
-            return next(self._numbers)
-        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 -- anything ends the child
-            raise parquet_file.DamagedFileError from None
+    def clock(self) -> float:
+        """Return the processor time of this process and of its child."""
+        return time.process_time() + self._server.seconds
 
 
-def parquet_target(folder: Path) -> Target:
-    """Return what reads a Parquet file as the commands do, except that its child is in this process."""
-    path = folder / "input.parquet"
-    parquet_file._Child = ChildInProcess  # type: ignore[assignment, misc]
-
-    def run(data: bytes) -> Outcome:
-        path.unlink(missing_ok=True)  # polars may still have the last one in memory
-        path.write_bytes(data)
-        return read_rows(path, with_draft=chosen(data, REPORT_EVERY))
-
-    return run
-
-
-TARGETS = {
+TARGETS: dict[str, Callable[[Path], Target]] = {
     "model": model_target,
     "domain": domain_target,
     "budget": budget_target,
     "csv": csv_target,
-    "parquet": parquet_target,
+    "parquet": ParquetTarget,
 }

@@ -8,6 +8,7 @@ import resource
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ class Figures:
     inputs, read, refused : int
         The number of files, of those that were read, and of those that were refused in one sentence.
     ended : int
-        The number of processes that a file has ended.
+        The number of those, among the latter, that have ended the child that reads Parquet files.
     seconds : float
         The most processor time that a file took.
     megabytes : float
@@ -77,23 +78,24 @@ class Watch:
 
     def __init__(self, target: Target, folder: Path) -> None:
         self._target, self._folder = target, folder
+        self._clock: Callable[[], float] = getattr(target, "clock", time.process_time)
         self.figures = Figures(megabytes=_peak_bytes() / 1e6)
         self._is_reading = False
 
     def begin(self) -> None:
         """Watch from now on what the process imports, compiles, opens and starts; this cannot be ended."""
         sys.addaudithook(self._audit)
+        self.save()  # a file may end the process before its figures are written for the first time
 
     def run(self, data: bytes) -> None:
         """Run the target, and note what is wrong."""
-        figures, before, peak = self.figures, time.process_time(), _peak_bytes()
+        figures, before, peak = self.figures, self._clock(), _peak_bytes()
         self._is_reading = True
         try:
             outcome: Outcome = self._target(data)
-            if outcome == "read":
-                figures.read += 1
-            else:
-                figures.refused += 1
+            figures.read += outcome == "read"
+            figures.refused += outcome != "read"
+            figures.ended += outcome == "ended"
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 -- panics of polars are no exceptions
@@ -101,7 +103,7 @@ class Watch:
             self._find(_place(error), traceback.format_exc(), data)
         finally:
             self._is_reading = False
-        seconds, growth = time.process_time() - before, _peak_bytes() - peak
+        seconds, growth = self._clock() - before, _peak_bytes() - peak
         if seconds > MAX_SECONDS:
             self._find("takes too long", f"{seconds:.1f} s", data)
         if growth > BASE_BYTES + BYTES_PER_BYTE * len(data):

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 MEMORY_BYTES = 4 << 30
-MAX_LENGTH = 40_000
 TIMEOUT_SECONDS = 120
 SEED_SHARE = (
     0.4  # of the changes, of sound files: what has been found is refused, for the most part, and so is its like
@@ -27,7 +26,7 @@ def main(kind: str, folder: Path, inputs: int, seconds: int) -> None:
     with atheris.instrument_imports(include=["diprime"], enable_loader_override=False):
         from benchmarks.fuzz.mutators import MUTATORS
         from benchmarks.fuzz.seeds import SEEDS
-        from benchmarks.fuzz.targets import TARGETS
+        from benchmarks.fuzz.targets import MAX_LENGTH, TARGETS
         from benchmarks.fuzz.watch import Watch
 
     corpus = folder / "corpus"

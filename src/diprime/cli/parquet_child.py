@@ -65,29 +65,38 @@ def text_bytes(rows: Any) -> int:
     return sum(text.str.len_bytes().sum() for text in texts)
 
 
-def main(file: str, import_path: str, limits: str) -> None:
-    """Read the rows of a file, as a line of standard input says."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted as well, and ends this process
-    limit: dict[str, int] = json.loads(limits)
-    forbid_core_files()
-    limit_memory(limit["memory"])
-    sys.path[:] = json.loads(import_path)
-    os.environ["POLARS_MAX_THREADS"] = str(min(os.cpu_count() or 1, 8))  # each takes some of the memory
-    import polars as pl
+def numbers(file: str, limit: dict[str, int], request: Callable[[], str]) -> Iterator[int]:
+    """Yield the number of rows of a file and then, as a line of JSON requests, the lengths of its slices."""
+    import polars as pl  # after the memory is limited
 
     table = pl.scan_parquet(file, glob=False)
     n_rows = table.select(pl.len()).collect().item()
     if n_rows > limit["rows"]:
         raise ValueError("There cannot be as many rows as the file says.")
     table.head(0).collect()
-    print(n_rows, flush=True)
-    request = sys.stdin.readline()
-    if request:
-        columns, max_rows = json.loads(request)
-        for length in slices(
+    yield n_rows
+    if line := request():
+        columns, max_rows = json.loads(line)
+        yield from slices(
             lambda start: table.slice(start, max_rows).select(columns).collect(), n_rows, max_rows, limit["text"]
-        ):
-            print(length, flush=True)
+        )
+
+
+def main(file: str, import_path: str, limits: str) -> None:
+    """Read the rows of a file, as a line of standard input says."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted as well, and ends this process
+    limit: dict[str, int] = json.loads(limits)
+    begin(limit["memory"], json.loads(import_path))
+    for number in numbers(file, limit, sys.stdin.readline):
+        print(number, flush=True)
+
+
+def begin(memory: int, import_path: list[str]) -> None:
+    """Limit this process, before it imports polars."""
+    forbid_core_files()
+    limit_memory(memory)
+    sys.path[:] = import_path
+    os.environ["POLARS_MAX_THREADS"] = str(min(os.cpu_count() or 1, 8))  # each takes some of the memory
 
 
 if __name__ == "__main__":

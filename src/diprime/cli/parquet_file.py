@@ -35,6 +35,15 @@ MAX_TEXT_BYTES = 1 << 26
 """The largest amount of text in a batch: a few bytes of Parquet may stand for the same long text once more."""
 
 
+def limits_of(size: int) -> dict[str, int]:
+    """Return how much memory, how many rows and how much text in a batch a file of some size may have."""
+    return {
+        "memory": BASE_BYTES + BYTES_PER_BYTE * size,
+        "rows": BASE_ROWS + ROWS_PER_BYTE * size,
+        "text": MAX_TEXT_BYTES,
+    }
+
+
 class DamagedFileError(ValueError):
     """A Parquet file that cannot be read. It is not said why: that may tell about the rows."""
 
@@ -103,13 +112,7 @@ class _Child:
     """A process that reads a file; it is killed with the last reference to this object, at the latest."""
 
     def __init__(self, path: Path) -> None:
-        size = path.stat().st_size
-        limits = {
-            "memory": BASE_BYTES + BYTES_PER_BYTE * size,
-            "rows": BASE_ROWS + ROWS_PER_BYTE * size,
-            "text": MAX_TEXT_BYTES,
-        }
-        arguments = [str(path.absolute()), json.dumps(sys.path), json.dumps(limits)]
+        arguments = [str(path.absolute()), json.dumps(sys.path), json.dumps(limits_of(path.stat().st_size))]
         script = [sys.executable, "-I", parquet_child.__file__, *arguments]
         self._process = subprocess.Popen(
             script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -18,12 +18,11 @@ def test_figures_add_up():
     assert total.findings["x"]["times"] == 2
 
 
-def test_only_the_child_of_parquet_may_end(tmp_path):
+def test_the_end_of_the_process_is_a_finding(tmp_path):
     (tmp_path / "log").write_text("deadly signal")
-    for kind, n_findings in (("parquet", 0), ("csv", 1)):
-        total = Figures()
-        note_end(total, kind, tmp_path, -6)
-        assert (total.ended, total.inputs, len(total.findings)) == (1, 1, n_findings)
+    total = Figures()
+    note_end(total, tmp_path, -6)
+    assert (total.inputs, list(total.findings)) == (1, ["the process ended with code -6"])
 
 
 def test_the_report_has_a_row_for_each_kind():

@@ -41,12 +41,6 @@ def test_a_wrong_message_is_an_error(tmp_path):
             targets.refused(ValueError(message), path)
 
 
-def test_a_panic_in_the_child_refuses_the_file(tmp_path, monkeypatch):
-    target = TARGETS["parquet"](tmp_path)
-    monkeypatch.setattr(targets.parquet_child, "text_bytes", lambda rows: 1 / 0)
-    assert target(next(SEEDS["parquet"]())) == "refused"
-
-
 def test_a_budget_may_name_the_line_that_is_meant(tmp_path):
     target, data = TARGETS["budget"](tmp_path), list(SEEDS["budget"]())[1]
     assert target(data.replace(b"forest", b"FOREST")) == "refused"
