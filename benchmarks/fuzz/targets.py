@@ -83,7 +83,8 @@ def use_model(model: Any) -> None:
     """Predict with a model, and write it again."""
     rows = np.random.default_rng(0).normal(size=(4, len(model.domain_.columns)))
     dates = [name for name, feature in model.domain_.features.items() if isinstance(feature, diprime.Date)]
-    X = pl.DataFrame(rows, schema=model.domain_.columns).with_columns(pl.lit(None).alias(name) for name in dates)
+    columns = dict(zip(model.domain_.columns, rows.T, strict=True))  # a schema could not have the name ""
+    X = pl.DataFrame(columns).with_columns(pl.lit(None).alias(name) for name in dates)
     outputs = model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
     if not np.isfinite(outputs).all() or not np.isfinite(model.feature_importances_).all():
         raise WrongMessageError("a prediction or an importance is not finite")
