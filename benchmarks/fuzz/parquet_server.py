@@ -22,8 +22,9 @@ BEGUN, FAILED, ENDED = "begun", "failed", "ended"
 
 def serve(child: Any, memory: int, import_path: list[str]) -> None:
     """Read files until standard input ends."""
-    child.begin(memory, import_path)
     import polars as pl
+
+    child.begin(memory, import_path)
 
     def tell(number: int, answer: object) -> None:
         print(number, answer, time.process_time(), flush=True)
@@ -47,10 +48,13 @@ def main(path_of_child: str, import_path: str, memory: str) -> None:
     assert spec.loader is not None
     child = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(child)
+    sys.path[:] = json.loads(import_path)
+    import polars  # noqa: F401 -- once, and not in each process; its threads begin with the first file
+
     while True:
         process = os.fork()
         if not process:
-            serve(child, int(memory), json.loads(import_path))
+            serve(child, int(memory), sys.path)
             os._exit(0)
         if os.waitpid(process, 0)[1] == 0:
             return
