@@ -14,7 +14,7 @@ from diprime.engines.assignment import IndependentAssignment
 from diprime.engines.partition import Partition, total_weight
 from diprime.engines.partitioned import PartitionedEngine
 from diprime.engines.persons import UsedRecords
-from diprime.engines.remote import Bundle, Sealed, Task, opened
+from diprime.engines.remote import Sealed
 from tests.encoded_rows import EncodedRows, tree_engine
 from tests.engines.direct_counts import LAYOUTS
 from tests.engines.test_executor import N_FEATURES, answers, assert_same, drawn_rows
@@ -150,80 +150,17 @@ def test_a_worker_that_is_killed_during_a_step_costs_time_only(tmp_path):
         assert executor.ask(total_weight) == 300
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes are killed in another way here")
-def test_a_worker_that_is_killed_at_its_desk_costs_time_only(tmp_path, monkeypatch):
+def test_a_step_whose_kind_was_short_goes_to_desks(client, monkeypatch):
     monkeypatch.setattr(dask_executor, "SHORT_SECONDS", math.inf)
-    with cluster(2, processes=True) as client:
-        executor = partitions(client, *rows()).executor(Threads(1))
-        n = len(executor.sizes)
-        for name in ("first", "second"):  # others open desks, and lose one once more
-            (tmp_path / f"{name}-begun").touch()
-            assert executor.advance([DieOnce(str(tmp_path / f"{name}-begun"))] * n) == 300
-            assert bool(executor._desks._desks) == (name == "second")
-            died = tmp_path / f"{name}-died"
-            assert executor.advance([DieOnce(str(died))] * n) == 300
-            assert died.exists()
-            assert not executor._desks._desks
-        assert executor.ask(total_weight) == 300
+    executor = partitions(client, *rows()).executor(Threads(1))
+    assert executor.advance([_begin] * 8) == 8  # how long it takes is not known
+    monkeypatch.delattr(dask_tasks.Tasks, "map")
+    assert executor.advance([_begin] * 8) == 8
 
 
-class TestDesks:
-    @pytest.fixture
-    def executor(self, client, monkeypatch):
-        monkeypatch.setattr(dask_executor, "SHORT_SECONDS", math.inf)
-        return partitions(client, *rows()).executor(Threads(1))
-
-    def test_a_step_that_was_short_goes_to_desks(self, executor, monkeypatch):
-        assert executor.advance([_begin] * 8) == 8  # how long it takes is not known
-        monkeypatch.delattr(dask_tasks.Tasks, "map")
+def test_a_step_whose_kind_was_long_is_a_task(client, monkeypatch):
+    monkeypatch.setattr(dask_executor, "SHORT_SECONDS", 1e-9)
+    monkeypatch.delattr(dask_desks.Desks, "outcomes")
+    executor = partitions(client, *rows()).executor(Threads(1))
+    for _ in range(3):
         assert executor.advance([_begin] * 8) == 8
-
-    def test_a_step_that_was_long_is_a_task(self, executor, monkeypatch):
-        monkeypatch.setattr(dask_executor, "SHORT_SECONDS", 1e-9)
-        monkeypatch.delattr(dask_desks.Desks, "outcomes")
-        for _ in range(3):
-            assert executor.advance([_begin] * 8) == 8
-
-    def test_desks_that_cannot_be_opened_are_tried_a_few_times(self, executor, monkeypatch):
-        tried = []
-
-        def fail(self, bundles):
-            tried.append(1)
-            raise OSError
-
-        monkeypatch.setattr(type(executor._desks._client), "who_has", fail)
-        for _ in range(6):
-            assert executor.advance([_begin] * 8) == 8
-        assert len(tried) == dask_desks.N_TRIES
-
-    def test_bundles_that_are_behind_are_mended_by_tasks(self, executor):
-        for _ in range(2):
-            assert executor.advance([_begin] * 8) == 8
-        executor._run = "another"
-        assert executor.advance([_begin] * 8) == 8
-        assert executor.ask(total_weight) == 300
-
-    def test_what_goes_wrong_is_told_and_not_tried_again(self, executor):
-        for _ in range(2):
-            executor.advance([_begin] * 8)
-        with pytest.raises(RuntimeError, match=r"could not work on rows \(LookupError\)") as caught:
-            executor.advance([_begin] * 7 + [_fail])
-        assert "Jane" not in str(caught.value)
-
-    def test_a_desk_has_all_bundles_of_its_worker(self):
-        bundles = [Sealed(Bundle([Partition(EncodedBatches(1, []), UsedRecords(np.zeros(0)))])) for _ in range(3)]
-        desk = dask_desks.Desk(*bundles)
-        tasks = [Sealed(Task("run", 0, [[_Add(number)]])) for number in (1, 10, 100)]
-        assert opened(desk.work(*tasks)).tolist() == [111]
-
-
-class _Add:
-    def __init__(self, number):
-        self.number = number
-
-    def __call__(self, state, threads):
-        return state, np.array([self.number])
-
-
-def _fail(state, threads):
-    raise LookupError("Jane Doe")
