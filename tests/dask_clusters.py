@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import dask
 from distributed import Client, LocalCluster
 
+from diprime.engines import dask_frames
 from diprime.engines.dask_executor import DaskExecutor
 
 
@@ -55,6 +56,24 @@ _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 def kill_a_worker(client):
     """End the process of one worker, as the system does when memory is short."""
     os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+
+
+def lose_scheduler(process, client, *, noticed):
+    """End the process of the scheduler; wait until the client has noticed, or go on while it has not."""
+    process.kill()
+    while noticed and client.status == "running":
+        time.sleep(0.01)
+
+
+def before_encoding(monkeypatch, happens):
+    """Let something happen right before the next fit encodes its rows."""
+    encode = dask_frames.encode_on_workers
+
+    def watched(*arguments, **others):
+        happens()
+        return encode(*arguments, **others)
+
+    monkeypatch.setattr(dask_frames, "encode_on_workers", watched)
 
 
 def before_step(monkeypatch, number, happens):

@@ -103,7 +103,7 @@ class SharedChild:
     """
 
     def __init__(self, server: Server, path: Path) -> None:
-        self._server = server
+        self._server, self.version = server, parquet_file.version_of(path)
         self._number: int | None = server.begin(path)
 
     def ask(self, request: Sequence[Any]) -> None:

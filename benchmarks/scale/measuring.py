@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import resource
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -42,19 +40,16 @@ class Fit:
         By the clock, and of all processors together, child processes included.
     peak_bytes : int
         The most memory of this process and its children that belongs to no file.
-    digest : str
-        Of the model file.
     """
 
     seconds: float
     cpu_seconds: float
     peak_bytes: int
-    digest: str
 
 
-def measure(kind: str, task: str, files: list[Path], *, scratch: Path | None, partition_rows: int | None = None) -> Fit:
+def measure(kind: str, task: str, files: list[Path], *, scratch: Path | None) -> Fit:
     """Fit in a new process: from files with scratch, or else to a matrix that is in memory before the clock starts."""
-    request = json.dumps([kind, task, [str(path) for path in files], scratch and str(scratch), partition_rows])
+    request = json.dumps([kind, task, [str(path) for path in files], scratch and str(scratch)])
     command = [sys.executable, "-m", "benchmarks.scale", "--fit", request]
     done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     return Fit(**json.loads(done.stdout.splitlines()[-1]))
@@ -62,9 +57,9 @@ def measure(kind: str, task: str, files: list[Path], *, scratch: Path | None, pa
 
 def fit_here(request: str) -> dict[str, Any]:
     """Fit in this process, as :func:`measure` asks."""
-    kind, task, files, scratch, partition_rows = json.loads(request)
-    if partition_rows is not None:
-        diprime.engines.batches.PARTITION_ROWS = partition_rows
+    kind, task, files, scratch = json.loads(request)
+    import polars  # noqa: F401 -- before the clock starts
+
     model = MODELS[kind, task](domain=domain_of(task), random_state=SEED)
     data = None if scratch else _in_memory(files, task)
     warnings.simplefilter("ignore", diprime.PrivacyWarning)  # of the seed
@@ -75,11 +70,7 @@ def fit_here(request: str) -> dict[str, Any]:
         else:
             model.fit(*data)
         seconds, cpu = time.perf_counter() - start, _cpu_seconds() - cpu
-    vars(model).pop("feature_names_in_", None)  # a matrix has no names, and files have
-    with tempfile.TemporaryDirectory() as folder:
-        model.save(Path(folder, "model"))
-        digest = hashlib.sha256(Path(folder, "model").read_bytes()).hexdigest()
-    return {"seconds": seconds, "cpu_seconds": cpu, "peak_bytes": memory.peak, "digest": digest}
+    return {"seconds": seconds, "cpu_seconds": cpu, "peak_bytes": memory.peak}
 
 
 def _in_memory(files: list[str], task: str) -> tuple[Any, Any]:

@@ -21,6 +21,7 @@ from benchmarks.paths import ROOT
         "persons",
         "plan",
         "random_forests",
+        "scale",
         "scores",
         "search",
         "speed",

@@ -13,7 +13,7 @@ import pytest
 
 import diprime
 from diprime.cli import record_files
-from diprime.cli.data_files import InputError
+from diprime.cli.data_files import DataFile, InputError
 from diprime.cli.record_files import are_large, find_files, usual_scratch
 from diprime.domain import Domain
 from diprime.engines import batches
@@ -48,6 +48,18 @@ def test_files_are_read_in_the_order_of_their_names_as_one_table(folder, parts, 
     for _ in range(2):
         for one, other in zip(rows_of(found), rows_of(whole), strict=True):
             assert one.equals(other)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_is_opened_once_and_read_as_it_is_then(folder, parts, monkeypatch, kind):
+    opened = []
+    monkeypatch.setattr(record_files, "DataFile", lambda path: opened.append(path.name) or DataFile(path))
+    batches = read_files(f"{parts}/people[01].{kind}", domain_of(folder))
+    (parts / f"people2.{kind}").replace(parts / f"people0.{kind}")
+    expected = rows_of(read_files(folder / f"people.{kind}", domain_of(folder)))
+    for one, other in zip(rows_of(batches), expected, strict=True):
+        assert one.equals(other[1000:])
+    assert opened == [f"people1.{kind}"]
 
 
 def test_a_list_of_paths_and_patterns_keeps_its_order(parts):

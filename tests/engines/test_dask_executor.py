@@ -1,5 +1,6 @@
 """Partitions on Dask workers answer as those in memory do, and stay where they are."""
 
+import math
 import os
 import signal
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.engines.test_executor import N_FEATURES, answers, assert_same, drawn_
 
 pytest.importorskip("distributed", reason="diprime[dask] is not installed")
 
-from diprime.engines import dask_executor
+from diprime.engines import dask_desks, dask_executor, dask_tasks
 from diprime.engines.dask_executor import encode_on_workers
 from tests.dask_clusters import cluster
 
@@ -69,15 +70,17 @@ def expected():
 
 
 @pytest.mark.parametrize("fan_in", [2, 8])
-def test_answers_are_those_of_rows_in_memory(client, monkeypatch, fan_in):
-    monkeypatch.setattr(dask_executor, "FAN_IN", fan_in)
+@pytest.mark.parametrize("short", [0, math.inf])
+def test_answers_are_those_of_rows_in_memory(client, monkeypatch, fan_in, short):
+    monkeypatch.setattr(dask_tasks, "FAN_IN", fan_in)
+    monkeypatch.setattr(dask_executor, "SHORT_SECONDS", short)
     assert_same(answers(engine(client), LAYOUT, IndependentAssignment(3)), expected())
 
 
 def test_one_sum_is_fetched_for_a_question_and_few_for_a_step(client, monkeypatch):
-    monkeypatch.setattr(dask_executor, "FAN_IN", 2)
+    monkeypatch.setattr(dask_tasks, "FAN_IN", 2)
     fetched = []
-    results = dask_executor._Tasks.results
+    results = dask_tasks.Tasks.results
 
     def watched(self, futures):
         fetched.append(len(futures))
@@ -85,7 +88,7 @@ def test_one_sum_is_fetched_for_a_question_and_few_for_a_step(client, monkeypatc
 
     placed = partitions(client, *rows())
     assert len(placed.placed.bundles) == 3
-    monkeypatch.setattr(dask_executor._Tasks, "results", watched)
+    monkeypatch.setattr(dask_tasks.Tasks, "results", watched)
     executor = placed.executor(Threads(1))
     assert executor.ask(total_weight) == 300
     assert fetched == [1]
@@ -145,3 +148,19 @@ def test_a_worker_that_is_killed_during_a_step_costs_time_only(tmp_path):
         assert executor.advance([DieOnce(str(tmp_path / "died"))] * n) == 300
         assert (tmp_path / "died").exists()
         assert executor.ask(total_weight) == 300
+
+
+def test_a_step_whose_kind_was_short_goes_to_desks(client, monkeypatch):
+    monkeypatch.setattr(dask_executor, "SHORT_SECONDS", math.inf)
+    executor = partitions(client, *rows()).executor(Threads(1))
+    assert executor.advance([_begin] * 8) == 8  # how long it takes is not known
+    monkeypatch.delattr(dask_tasks.Tasks, "map")
+    assert executor.advance([_begin] * 8) == 8
+
+
+def test_a_step_whose_kind_was_long_is_a_task(client, monkeypatch):
+    monkeypatch.setattr(dask_executor, "SHORT_SECONDS", 1e-9)
+    monkeypatch.delattr(dask_desks.Desks, "outcomes")
+    executor = partitions(client, *rows()).executor(Threads(1))
+    for _ in range(3):
+        assert executor.advance([_begin] * 8) == 8

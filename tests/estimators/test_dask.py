@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from diprime import (
     Budget,
@@ -28,7 +29,14 @@ from diprime.model.files import to_bytes
 Client = pytest.importorskip("distributed", reason="diprime[dask] is not installed").Client
 dd = pytest.importorskip("dask.dataframe", reason="diprime[dask] is not installed")
 
-from tests.dask_clusters import before_step, cluster, kill_a_worker, scheduler_process  # noqa: E402 -- needs Dask
+from tests.dask_clusters import (  # noqa: E402 -- needs Dask
+    before_encoding,
+    before_step,
+    cluster,
+    kill_a_worker,
+    lose_scheduler,
+    scheduler_process,
+)
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This fit is not private. random_state:diprime.PrivacyWarning",  # seeds make fits comparable
@@ -326,14 +334,38 @@ class TestLostWorkers:
         assert digits(on_dask(name)) == digits(in_memory(name))
 
 
-def test_a_scheduler_that_is_lost_is_an_error(monkeypatch, tmp_path):
-    with scheduler_process(tmp_path) as process:
-        model = model_of("boosted classes")
+class TestLostScheduler:
+    """The fit ends at once, although its client tries for a minute to find the scheduler again.
+
+    Before the first step after the rows are in place, nothing has been released, and nothing is charged.
+    """
+
+    @pytest.mark.parametrize(
+        ("step", "noticed", "charged"),
+        [(0, True, False), (1, True, False), (1, False, False), (2, False, True), (5, True, True)],
+    )
+    def test_the_fit_ends_with_one_sentence(self, monkeypatch, tmp_path, step, noticed, charged):
+        model = DiPriMeBoostingClassifier(epsilon=4, domain=CLASSES, n_rounds=8)
         frame = dd.from_pandas(table(CLASSES), npartitions=2)
-        before_step(monkeypatch, 4, lambda: (process.kill(), process.wait()))
-        with pytest.raises(RuntimeError, match="The fit has lost the Dask cluster"):
-            model.fit(frame[NAMES], frame["target"])
-        assert not hasattr(model, "forest_")
+        with scheduler_process(tmp_path) as process:
+            began = []
+
+            def lose():
+                lose_scheduler(process, Client.current(), noticed=noticed)
+                began.append(time.monotonic())
+
+            if step == 0:
+                before_encoding(monkeypatch, lose)
+            else:
+                before_step(monkeypatch, step, lose)
+            with Budget(5, 1e-3) as budget, pytest.raises(RuntimeError, match="has lost the Dask cluster") as caught:
+                model.fit(frame[NAMES], frame["target"])
+            assert time.monotonic() - began[0] < 30
+        assert str(caught.value).count(". ") == 0
+        with Budget(5, 1e-3) as whole:
+            clone(model).fit(table(CLASSES)[NAMES], table(CLASSES)["target"].fillna("other"))
+        assert budget.spent == (whole.spent if charged else Budget(1).spent)
+        assert not {"forest_", "privacy_"} & set(vars(model))
 
 
 def test_names_of_tasks_and_logs_tell_nothing_of_rows(monkeypatch):

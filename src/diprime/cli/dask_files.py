@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from diprime.cli.data_files import DataFile, InputError, NoRowsError, RecordBatches
+from diprime.cli.data_files import DataFile, InputError, NoRowsError
+from diprime.cli.record_files import RecordBatches
 from diprime.domain import Domain
 from diprime.engines.batches import encode_batches
 from diprime.engines.partition import Partition, Partitions

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -229,39 +228,6 @@ class DataFile:
     def read_numbers(self, text: pl.Series) -> tuple[pl.Series, pl.Series]:
         """Return text as numbers, by the decimal marks of the file, and a mask of the values that are none."""
         return read_numbers(text, decimal_commas=self.has_decimal_commas)
-
-
-class RecordBatches:
-    """The records of a file and their targets, in batches; each iteration reads the file again.
-
-    Parameters
-    ----------
-    file : DataFile
-        The file.
-    domain : Domain
-        The domain, by which text is read.
-    target : str
-        The column of the target.
-    advance : callable
-        Is told the progress.
-    persons : sequence of str, default=()
-        The column that says whose each record is, if there is one.
-    """
-
-    def __init__(
-        self, file: DataFile, domain: Domain, target: str, advance: Advance, persons: Sequence[str] = ()
-    ) -> None:
-        self._file = file
-        self._domain = domain
-        self._target = target
-        self._advance = advance
-        self._persons = persons
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        columns = {**self._domain.features, self._target: self._domain.target}
-        for batch in self._file.decoded_batches(columns, self._advance, self._persons):
-            persons = (batch[name] for name in self._persons)
-            yield batch.select(self._domain.columns), batch[self._target], *persons
 
 
 def read_domain(path: Path) -> Domain:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from diprime.cli.data_files import Advance, DataFile, InputError, RecordBatches
+from diprime.cli.data_files import Advance, DataFile, InputError
+from diprime.cli.record_files import RecordBatches
 from diprime.domain import Categorical, Domain, Numeric, Task
 from diprime.domain.kinds import Feature, Target
 from diprime.domain.learning import open_features, open_target

@@ -69,11 +69,16 @@ class ParquetFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._child: _Child | None = _Child(path)
-        self._n_rows = self._child.next_number()
-        self._table = pl.scan_parquet(path, glob=False)
+        self._child: _Child | None = self._opened()
         with _panics_caught():
             self.no_rows = self._table.head(0).collect()
+
+    def _opened(self) -> _Child:
+        """Return a child that has read the table without its rows."""
+        child = _Child(self._path)
+        self._n_rows = child.next_number()
+        self._table = pl.scan_parquet(self._path, glob=False)
+        return child
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[pl.DataFrame, float]]:
         """Yield the rows of some columns, in batches, each with its share of all rows."""
@@ -87,9 +92,8 @@ class ParquetFile:
     def _sound_slices(self, columns: Sequence[str]) -> Iterator[int]:
         """Yield the lengths of slices as the child has read them."""
         child, self._child = self._child, None
-        if child is None:  # the first one has read other columns, or the same, of what was then the file
-            child = _Child(self._path)
-            self._n_rows = child.next_number()
+        if child is None or child.version != version_of(self._path):  # it has read other columns, or another file
+            child = self._opened()
         max_rows = max(1, min(MAX_ROWS, MAX_CELLS // max(1, len(columns))))
         child.ask([list(columns), max_rows])
         n_left = self._n_rows
@@ -112,6 +116,7 @@ class _Child:
     """A process that reads a file; it is killed with the last reference to this object, at the latest."""
 
     def __init__(self, path: Path) -> None:
+        self.version = version_of(path)
         arguments = [str(path.absolute()), json.dumps(sys.path), json.dumps(limits_of(path.stat().st_size))]
         script = [sys.executable, "-I", parquet_child.__file__, *arguments]
         self._process = subprocess.Popen(
@@ -142,6 +147,12 @@ class _Child:
             self._end()
             raise DamagedFileError
         return int(line)
+
+
+def version_of(path: Path) -> tuple[int, int, int]:
+    """Return what changes when a file is replaced or written again."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -51,9 +51,10 @@ def read_files(
     if importlib.util.find_spec("polars") is None:
         raise ImportError("Reading files needs polars; run pip install 'diprime[cli]'.")
     from diprime.cli.data_files import DataFile, person_columns, target_column
-    from diprime.cli.record_files import RecordFiles, find_files
+    from diprime.cli.record_files import RecordBatches, find_files
 
     paths = find_files([files] if isinstance(files, (str, os.PathLike)) else files)
     first = DataFile(paths[0])
     persons = person_columns(first, domain, groups)
-    return RecordFiles(paths, domain, target_column(first, domain, persons, target), lambda share: None, persons)
+    target = target_column(first, domain, persons, target)
+    return RecordBatches(first, domain, target, lambda share: None, persons, others=paths[1:])

@@ -1,4 +1,4 @@
-"""Records in several files, such as ``data/*.parquet``, read in batches as if they were one."""
+"""Records in files, such as ``data/*.parquet``, read in batches as if they were one file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from diprime._util.regular_file import is_same_file, status_of
-from diprime.cli.data_files import Advance, DataFile, InputError, NoRowsError, RecordBatches
+from diprime.cli.data_files import Advance, DataFile, InputError, NoRowsError
 from diprime.domain import Domain
 
 MAX_SHARE_OF_MEMORY = 1 / 16
@@ -18,16 +18,16 @@ MAX_SHARE_OF_MEMORY = 1 / 16
 _USUAL_MEMORY = 8 << 30
 
 
-class RecordFiles:
-    """The records of files and their targets, in batches; each iteration reads the files again.
+class RecordBatches:
+    """The records of one file or several, and their targets, in batches; each iteration reads the files again.
 
-    A file is opened when it is its turn. Its columns can be in any order, and it can have others besides. A file
-    without rows adds nothing, but one of them has to have rows.
+    A file other than the first is opened when it is its turn. Its columns can be in any order, and it can have others
+    besides. A file without rows adds nothing, but one of them has to have rows.
 
     Parameters
     ----------
-    paths : sequence of Path
-        CSV or Parquet files.
+    file : DataFile
+        The first file.
     domain : Domain
         The domain, by which text is read.
     target : str
@@ -36,31 +36,50 @@ class RecordFiles:
         Is told the progress.
     persons : sequence of str, default=()
         The column that says whose each record is, if there is one.
+    others : sequence of Path, default=()
+        The other files, CSV or Parquet.
     """
 
     def __init__(
-        self, paths: Sequence[Path], domain: Domain, target: str, advance: Advance, persons: Sequence[str] = ()
+        self,
+        file: DataFile,
+        domain: Domain,
+        target: str,
+        advance: Advance,
+        persons: Sequence[str] = (),
+        others: Sequence[Path] = (),
     ) -> None:
-        self._paths = paths
-        self._of_all = domain, target, persons
+        self._file = file
+        self._domain = domain
+        self._target = target
         self._advance = advance
+        self._persons = persons
+        self._others = others
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        domain, target, persons = self._of_all
-        sizes = [path.stat().st_size for path in self._paths]
+        sizes = [path.stat().st_size for path in (self._file.path, *self._others)]
         empty: list[NoRowsError] = []
-        for path, size in zip(self._paths, sizes, strict=True):
-            share_of_file = size / max(sum(sizes), 1)
-
-            def advance(share: float, of_file: float = share_of_file) -> None:
-                self._advance(share * of_file)
-
+        for file, size in zip(self._files(), sizes, strict=True):
             try:
-                yield from RecordBatches(DataFile(path), domain, target, advance, persons)
+                yield from self._batches(file, size / max(sum(sizes), 1))
             except NoRowsError as error:
                 empty.append(error)
-        if len(empty) == len(self._paths):
+        if len(empty) == len(sizes):
             raise empty[0]
+
+    def _files(self) -> Iterator[DataFile]:
+        yield self._file
+        yield from map(DataFile, self._others)
+
+    def _batches(self, file: DataFile, share_of_file: float) -> Iterator[tuple[Any, ...]]:
+        columns = {**self._domain.features, self._target: self._domain.target}
+
+        def advance(share: float) -> None:
+            self._advance(share * share_of_file)
+
+        for batch in file.decoded_batches(columns, advance, self._persons):
+            persons = (batch[name] for name in self._persons)
+            yield batch.select(self._domain.columns), batch[self._target], *persons
 
 
 def find_files(patterns: Sequence[str | os.PathLike[str]]) -> list[Path]:

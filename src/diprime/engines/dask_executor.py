@@ -9,37 +9,37 @@ same, bit for bit, so a lost worker costs time and nothing else.
 Answers to questions, such as histograms, are added up on the workers, first those of the same worker and then in a
 tree, and only the sum is fetched. Answers of steps are small: the coordinator adds up the last few of them.
 
-Names of tasks say what they do, and nothing else. Steps are arguments of tasks, so the scheduler has them in its memory
-for as long as the task is there: what was released so far and, for
-:class:`~diprime.engines.tree_partition.AssignTrees`, the random bits that say which tree a row is in.
+Steps of a kind that takes long are tasks, which the dashboard shows. Those of a kind that is as short as the way of a
+task through the scheduler go to :mod:`~diprime.engines.dask_desks` instead.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from distributed import Client, Future, KilledWorker, as_completed
+from distributed import Client, Future, as_completed
 
 from diprime._util.progress import Progress
 from diprime._util.threads import Threads
 from diprime.engines import remote
+from diprime.engines.dask_desks import Desks
+from diprime.engines.dask_tasks import SOON, Tasks, told
 from diprime.engines.executor import Answer, Question, Step
 from diprime.engines.partition import Partition
 from diprime.engines.remote import Behind, Outcome, Sealed, Task, opened
 from diprime.privacy.randomness import RandomSource
 
-FAN_IN = 8
-"""How many answers one task adds up at most."""
-
-_SOON = 1  # the priority of tasks that make room: of reading rows that are loaded, and of adding answers up
+SHORT_SECONDS = 0.25
+"""A step that takes longer is a task: what it takes the scheduler does not matter, and the dashboard shows it."""
 
 
 def current_client() -> Client:
@@ -69,15 +69,25 @@ class DaskExecutor:
 
     def __init__(self, client: Client, placed: Placed) -> None:
         self.sizes = placed.sizes
-        self._tasks = _Tasks(client)
+        self._tasks = Tasks(client)
+        self._desks = Desks(self._tasks, placed.bundles)
         self._placed = placed
         self._run = uuid4().hex
         self._steps: list[Sequence[Step]] = []  # all steps so far, should a worker be lost
+        self._seconds: dict[str, float] = {}  # what the last step of each kind took
 
     def advance(self, steps: Sequence[Step]) -> Answer:
         """Change the state of every partition by a step of its own; return the sum of the answers."""
+        words, n_before = _words(steps[0]), len(self._steps)
         self._steps.append(steps)
-        return self._answer(_words(steps[0]), None, len(self._steps) - 1)
+        begin = time.perf_counter()
+        total: Answer | Behind | None = None
+        if self._seconds.get(words, math.inf) < SHORT_SECONDS:
+            total = self._sum_at_desks(n_before)
+        if total is None or isinstance(total, Behind):
+            total = self._answer(words, None, n_before)
+        self._seconds[words] = time.perf_counter() - begin
+        return total
 
     def ask(self, question: Question, out: Answer | None = None) -> Answer:
         """Return the sum of the answers of all partitions; it does not use ``out``."""
@@ -92,16 +102,29 @@ class DaskExecutor:
 
     def _sum(self, words: str, question: Question | None, n_before: int) -> Answer | Behind:
         """Let all bundles answer that have taken so many steps; add up on the workers."""
+        work = self._work(question, n_before)
+        answers = iter(self._tasks.map(words, remote.work_on_rows, self._placed.bundles, work))
+        sums = [self._tasks.tree(list(islice(answers, n)))[0] for n in self._placed.n_of_workers]
+        return _total(self._tasks.results(self._tasks.tree(sums, whole=question is not None)))
+
+    def _sum_at_desks(self, n_before: int) -> Answer | Behind | None:
+        """Let all bundles answer that have taken so many steps, without the scheduler; None if that is not possible."""
+        outcomes = self._desks.outcomes(self._work(None, n_before))
+        return None if outcomes is None else _total([opened(outcome) for outcome in outcomes])
+
+    def _work(self, question: Question | None, n_before: int) -> list[Sealed]:
+        """Return what bundles are to do that have taken so many steps."""
         steps = self._steps[n_before:]
-        tasks = [
+        return [
             Sealed(Task(self._run, n_before, [[step[i] for i in bundle] for step in steps], question))
             for bundle in self._placed.numbers
         ]
-        answers = iter(self._tasks.map(words, remote.work_on_rows, self._placed.bundles, tasks))
-        sums = [self._tasks.tree(list(islice(answers, n)), 1)[0] for n in self._placed.n_of_workers]
-        parts = self._tasks.results(self._tasks.tree(sums, FAN_IN if question is None else 1))
-        behind = [part for part in parts if isinstance(part, Behind)]
-        return min(behind) if behind else reduce(np.add, parts)
+
+
+def _total(parts: Sequence[Any]) -> Answer | Behind:
+    """Add answers up; if some are behind, return the one that is the furthest."""
+    behind = [part for part in parts if isinstance(part, Behind)]
+    return min(behind) if behind else reduce(np.add, parts)
 
 
 @dataclass(frozen=True)
@@ -127,57 +150,18 @@ class Placed:
     sizes: Sequence[int]
 
 
-class _Tasks:
-    """Tasks of one fit, with names that nothing else on the cluster has."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._fit = uuid4().hex[:8]
-        self._numbers = count()
-
-    def _name(self, words: str) -> str:
-        return f"diprime-{words}-{self._fit}{next(self._numbers):06x}"
-
-    def map(
-        self, words: str, work: Callable[..., Outcome], *arguments: Sequence[Any], priority: int = 0
-    ) -> list[Future]:
-        """Let workers do some work for each argument."""
-        name = self._name(words)
-        keys = [(name, i) for i in range(len(arguments[0]))]
-        with _told():
-            return list(self._client.map(work, *arguments, key=keys, pure=False, priority=priority))
-
-    def submit(self, words: str, work: Callable[..., Outcome], arguments: Sequence[Future]) -> Future:
-        """Let a worker do some work for all arguments together, as soon as they are there."""
-        with _told():
-            return self._client.submit(work, *arguments, key=self._name(words), pure=False, priority=_SOON)
-
-    def tree(self, parts: Sequence[Future], n: int) -> Sequence[Future]:
-        """Let workers add up parts, some at a time, until there are at most n."""
-        while len(parts) > n:
-            some = [parts[i : i + FAN_IN] for i in range(0, len(parts), FAN_IN)]
-            parts = [self.submit("add", remote.add_answers, few) if len(few) > 1 else few[0] for few in some]
-        return parts
-
-    def place(self, partitions: Sequence[Future], sizes: Sequence[int]) -> Placed:
-        """Put the partitions of each worker into a bundle for each of its threads."""
-        with _told():
-            places, n_threads = self._client.who_has(list(partitions)), self._client.nthreads()
-        of_workers: dict[str, list[int]] = {}
-        for i, partition in enumerate(partitions):
-            of_workers.setdefault(min(places.get(partition.key, ()), default=""), []).append(i)
-        divided = [_divided(numbers, sizes, n_threads.get(worker, 1)) for worker, numbers in of_workers.items()]
-        numbers = [bundle for bundles in divided for bundle in bundles]
-        bundles = [
-            self.submit("bundle", remote.bundle_partitions, [partitions[i] for i in bundle]) for bundle in numbers
-        ]
-        return Placed(bundles, numbers, [len(bundles) for bundles in divided], sizes)
-
-    def results(self, futures: Sequence[Future]) -> list[Any]:
-        """Wait for several results, and fetch them."""
-        with _told():
-            outcomes = self._client.gather(list(futures))
-        return [opened(outcome) for outcome in outcomes]
+def _place(tasks: Tasks, partitions: Sequence[Future], sizes: Sequence[int]) -> Placed:
+    """Put the partitions of each worker into a bundle for each of its threads."""
+    with told():
+        tasks.look()
+        places, n_threads = tasks.client.who_has(list(partitions)), tasks.client.nthreads()
+    of_workers: dict[str, list[int]] = {}
+    for i, partition in enumerate(partitions):
+        of_workers.setdefault(min(places.get(partition.key, ()), default=""), []).append(i)
+    divided = [_divided(numbers, sizes, n_threads.get(worker, 1)) for worker, numbers in of_workers.items()]
+    numbers = [bundle for bundles in divided for bundle in bundles]
+    bundles = [tasks.submit("bundle", remote.bundle_partitions, [partitions[i] for i in bundle]) for bundle in numbers]
+    return Placed(bundles, numbers, [len(bundles) for bundles in divided], sizes)
 
 
 def _divided(numbers: Sequence[int], sizes: Sequence[int], n: int) -> list[list[int]]:
@@ -195,24 +179,6 @@ def _divided(numbers: Sequence[int], sizes: Sequence[int], n: int) -> list[list[
         bundles[least].append(i)
         n_rows[least] += sizes[i]
     return [sorted(bundle) for bundle in bundles if bundle]
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Tell in one sentence what happened to the cluster, without the text of an error: it may quote rows."""
-    try:
-        yield
-    except KilledWorker:
-        raise RuntimeError(
-            "Worker after worker of the Dask cluster ended during the same task of the fit, perhaps because its rows "
-            "do not fit into the memory of a worker; give workers more memory, or have more of them."
-        ) from None
-    except Exception as error:  # noqa: BLE001 -- whatever it is
-        raise RuntimeError(
-            f"The fit has lost the Dask cluster or its data ({type(error).__name__}), and there is no model; see that "
-            "the scheduler runs and that its workers can read the data (for a Dask DataFrame, X.persist() tells), "
-            "and fit again."
-        ) from None
 
 
 def _words(work: Step | Question) -> str:
@@ -280,11 +246,15 @@ def encode_on_workers(
     shown : bool
         Whether to draw a progress bar.
     """
-    tasks = _Tasks(client)
-    parts = tasks.map("encode", work, *arguments, priority=_SOON)
+    tasks = Tasks(client)
+    parts = tasks.map("encode", work, *arguments, priority=SOON)
     sizes = tasks.map("rows", remote.count_rows, parts)
     progress = Progress(len(parts), "partitions", shown=shown, work="Encoding")
-    with _told():
-        for _ in as_completed(sizes, loop=client.loop):  # without it, only with a default client
+
+    async def show() -> None:
+        async for _ in as_completed(sizes, loop=client.loop):  # without it, only with a default client
             progress.advance()
-    return DaskPartitions(client, tasks.place(parts, tasks.results(sizes)))
+
+    with told():
+        tasks.wait_for(show)
+    return DaskPartitions(client, _place(tasks, parts, tasks.results(sizes)))

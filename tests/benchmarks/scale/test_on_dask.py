@@ -1,5 +1,6 @@
 """The benchmark of Dask compares equal models, and its report has a line for each contender."""
 
+import numpy as np
 import pytest
 
 pytest.importorskip("distributed", reason="diprime[dask] is not installed")
@@ -24,6 +25,13 @@ def test_the_report(monkeypatch):
     assert rows[:4] == ["forest, memory", "forest, dask", "boosting, memory", "boosting, dask"]
     assert rows[4].startswith("LightGBM")
     assert "equal, bit for bit" in lines[-1]
+
+
+def test_what_is_told_is_the_median_over_rounds_and_pairs():
+    base = on_dask.Taken(np.array([[2.0, 1, 1], [4, 1, 1], [100, 1, 9]]), None)
+    slower = on_dask.Taken(np.array([[3.0, 1, 1], [4, 1, 1], [200, 1, 1]]), None)
+    assert base.median.tolist() == [4, 1, 1]
+    assert slower.ratio(base) == 1.5
 
 
 def test_models_that_differ_are_noticed(monkeypatch):

@@ -17,7 +17,7 @@ from diprime.cli.boosting_options import (
 from diprime.cli.budget_options import BudgetOption, charged_to, left_in_words
 from diprime.cli.class_weight_options import ClassWeightOption, class_weight_arguments
 from diprime.cli.dask_files import DaskFiles, DaskOption, check_options, connected
-from diprime.cli.data_files import DataFile, InputError, RecordBatches, read_domain, target_column
+from diprime.cli.data_files import DataFile, InputError, read_domain, target_column
 from diprime.cli.learning import PASSES
 from diprime.cli.model_facts import class_weight_text, summary
 from diprime.cli.options import (
@@ -32,7 +32,7 @@ from diprime.cli.options import (
 )
 from diprime.cli.outputs import Commands
 from diprime.cli.person_options import MaxRecordsOption, PersonOption, check_person
-from diprime.cli.record_files import RecordFiles, are_large, find_files, usual_scratch
+from diprime.cli.record_files import RecordBatches, are_large, find_files, usual_scratch
 from diprime.cli.setting_options import TryOption, read_settings
 from diprime.cli.shell import escape_controls, examples, print_json, print_note, progress, stderr
 from diprime.domain import Domain
@@ -100,7 +100,9 @@ def fit(  # noqa: PLR0913 -- the options of a command are arguments
     else:
         with charged_to(budget), progress("Reading") as advance:
             passes = PASSES + 1 if domain.is_open else 1
-            batches = RecordFiles(paths, domain, target, lambda share: advance(share / passes), persons)
+            batches = RecordBatches(
+                file, domain, target, lambda share: advance(share / passes), persons, others=paths[1:]
+            )
             model.fit_batches(batches, scratch=_scratch_folder(scratch, paths, persons))
     _note_draft(domain, domain_path)
     model.save(output)

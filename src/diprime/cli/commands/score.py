@@ -10,10 +10,11 @@ import typer
 import diprime
 from diprime._util.atomic_file import atomic_file
 from diprime.cli.budget_options import BudgetOption, charged_to
-from diprime.cli.data_files import DataFile, RecordBatches, target_column
+from diprime.cli.data_files import DataFile, target_column
 from diprime.cli.options import DataPath, EpsilonOption, JsonOption, ModelPath, check_folder, refuse_dash
 from diprime.cli.outputs import Commands
 from diprime.cli.person_options import PersonOption, check_person
+from diprime.cli.record_files import RecordBatches
 from diprime.cli.shell import escape_controls, examples, print_json, print_note, progress
 from diprime.cli.signature_options import RequiredKeyOption
 
