@@ -16,7 +16,6 @@ for as long as the task is there: what was released so far and, for
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,9 +31,7 @@ from diprime._util.progress import Progress
 from diprime._util.threads import Threads
 from diprime.engines import remote
 from diprime.engines.executor import Answer, Question, Step
-from diprime.engines.partition import Partition
-from diprime.engines.remote import Behind, Outcome, Sealed, Task, opened
-from diprime.privacy.randomness import RandomSource
+from diprime.engines.remote import Behind, Outcome, RemotePartitions, Sealed, Task, opened, words_of
 
 FAN_IN = 8
 """How many answers one task adds up at most."""
@@ -77,11 +74,11 @@ class DaskExecutor:
     def advance(self, steps: Sequence[Step]) -> Answer:
         """Change the state of every partition by a step of its own; return the sum of the answers."""
         self._steps.append(steps)
-        return self._answer(_words(steps[0]), None, len(self._steps) - 1)
+        return self._answer(words_of(steps[0]), None, len(self._steps) - 1)
 
     def ask(self, question: Question, out: Answer | None = None) -> Answer:
         """Return the sum of the answers of all partitions; it does not use ``out``."""
-        return self._answer(_words(question), question, len(self._steps))
+        return self._answer(words_of(question), question, len(self._steps))
 
     def _answer(self, words: str, question: Question | None, n_before: int) -> Answer:
         """Return the sum of answers; where states were lost, let them be made anew."""
@@ -215,21 +212,8 @@ def _told() -> Iterator[None]:
         ) from None
 
 
-def _words(work: Step | Question) -> str:
-    """Return the name of a step or question, for the names of its tasks.
-
-    Examples
-    --------
-    >>> from diprime.engines.tree_partition import NodeSums, begin_trees
-    >>> _words(begin_trees), _words(NodeSums(None))
-    ('begin-trees', 'node-sums')
-    """
-    name = getattr(work, "__name__", type(work).__name__)
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", "-", name).lower()
-
-
 @dataclass(frozen=True)
-class DaskPartitions:
+class DaskPartitions(RemotePartitions):
     """Encoded rows on the workers of a Dask cluster.
 
     Attributes
@@ -242,22 +226,6 @@ class DaskPartitions:
 
     client: Client
     placed: Placed
-
-    @property
-    def of_persons(self) -> bool:
-        """Whether the rows say whose they are: they do not."""
-        return False
-
-    def choose(self, max_records: int, source: RandomSource) -> DaskPartitions:
-        """Raise an error: there are no persons."""
-        raise AssertionError("Rows on a cluster have no persons.")
-
-    def whole(self) -> Partition:
-        """Raise `ValueError`: the rows are not brought here."""
-        raise ValueError(
-            "This estimator needs all of its rows in this process, not on a cluster; give tables in memory, such as "
-            "X.compute() and y.compute() of Dask."
-        )
 
     def executor(self, threads: Threads) -> DaskExecutor:
         """Return what runs the steps of a fit on them; workers take their own threads."""
