@@ -230,9 +230,7 @@ class RemotePartitions:
 
     def whole(self) -> Partition:
         """Raise `ValueError`: the rows are not brought here."""
-        raise ValueError(
-            "This estimator needs all of its rows in this process, not on a cluster; give tables in memory."
-        )
+        raise ValueError("This estimator needs all rows in this process, not on a cluster; give tables in memory.")
 
 
 @guarded

@@ -1,9 +1,9 @@
 """Partitions in the executors of Spark. This module needs the extra ``diprime[spark]``.
 
-Rows are encoded where Spark has them, and stay there, in an RDD that is cached in memory or on disk. A step or a question
-is one job: a pure function of the encoded rows and of all steps so far, which are broadcast. The Python workers keep
-states, so that they take the last step only (:mod:`~diprime.engines.spark_worker`). Every RDD of a job is one step away
-from the encoded rows, so that no lineage grows with the levels of a forest or the rounds of boosting.
+Rows are encoded where Spark has them, and stay there, in an RDD that is cached in memory or on disk. A step or a
+question is one job: a pure function of the encoded rows and of all steps so far, which are broadcast. The Python
+workers keep states, so that they take the last step only (:mod:`~diprime.engines.spark_worker`). Each job begins with
+the encoded rows, so that no lineage grows with the levels of a forest or the rounds of boosting.
 
 Answers are added up in the executors, in a tree. Of histograms, one is collected; of the small answers of steps, a few.
 
@@ -109,7 +109,7 @@ def _described(context: SparkContext, words: str) -> Iterator[None]:
     try:
         yield
     finally:
-        context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # None takes it away
+        context.setLocalProperty(_DESCRIPTION, before)  # None takes it away
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """What the Python workers of Spark's executors run: encoding, and pure functions of encoded rows and steps.
 
-An executor's Python worker is a process that does one task after the other. What it keeps from one task to the next, the
-states of partitions, is in this module, so that a task has to take the last step only. Another process may get the next
-task of a partition, or the process may be gone: then the states are made anew of the encoded rows, by all steps so far.
-The answer is the same, bit for bit.
+An executor's Python worker is a process that does one task after the other. What it keeps from one task to the next,
+the states of partitions, is in this module, so that a task has to take the last step only. Another process may get the
+next task of a partition, or the process may be gone: then the states are made anew of the encoded rows, by all steps so
+far. The answer is the same, bit for bit.
 
 This module needs the extra ``diprime[spark]``.
 """

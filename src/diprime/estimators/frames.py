@@ -93,9 +93,9 @@ def distributed_table(X: Any, y: Any) -> DistributedTable | None:
 def on_frames(method: _Method) -> _Method:
     """Let a method that predicts rows take a table on a cluster, and return a lazy collection there.
 
-    With Dask, where the method gives a number or a class for each row, that is a series. Where it gives several, it is a
-    data frame, whose columns are the classes if there is one for each. With Spark, whose rows have no index, it is the
-    table with further columns.
+    With Dask, where the method gives a number or a class for each row, that is a series. Where it gives several, it is
+    a data frame, whose columns are the classes if there is one for each. With Spark, whose rows have no index, it is
+    the table with further columns.
     """
 
     @wraps(method)

@@ -28,8 +28,8 @@ _TYPES: dict[str, type[DataType]] = {"b": BooleanType, "i": LongType, "f": Doubl
 def predict_partitions(X: Any, model: Any, method: str) -> Any:
     """Return the rows with the predictions of a method, as a lazy Spark DataFrame.
 
-    Rows of Spark have no index, so that all columns of X are kept, and those that the model does not know, such as keys,
-    are not looked at.
+    Rows of Spark have no index, so that all columns of X are kept, and those that the model does not know, such as
+    keys, are not looked at.
 
     Parameters
     ----------
