@@ -105,9 +105,7 @@ class Order:
 
 def encode_pieces(batches: Iterable[pd.DataFrame], rows: Rows) -> Iterator[pd.DataFrame]:
     """Encode the rows of one partition, batch by batch; yield pieces, of which there is one at least."""
-    context = TaskContext.get()
-    assert context is not None
-    settings = Sealed(rows.domain), Sealed(context.partitionId())
+    settings = Sealed(rows.domain), Sealed(_task().partitionId())
     pending: list[Outcome] = []
     n_bytes = 0
     for batch in batches:
@@ -195,5 +193,11 @@ def bundle_pieces(*pieces: Piece) -> Bundle:
     """Put the pieces of a partition together."""
     rows = EncodedBatches(pieces[0].codes.shape[1], [piece.codes for piece in pieces])
     target = np.concatenate([piece.target for piece in pieces])
+    return Bundle([Partition(rows, UsedRecords(target))], n_threads=_task().cpus())
+
+
+def _task() -> TaskContext:
+    """Return what Spark says about the task that runs here."""
     context = TaskContext.get()
-    return Bundle([Partition(rows, UsedRecords(target))], n_threads=1 if context is None else context.cpus())
+    assert context is not None
+    return context
