@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from diprime.engines.spark_executor import SparkExecutor
-
 NEEDED = [
     pytest.mark.skipif(sys.platform != "linux", reason="the cluster is started and killed as on Linux"),
     pytest.mark.skipif(not (shutil.which("java") or os.environ.get("JAVA_HOME")), reason="there is no Java"),
@@ -22,11 +20,20 @@ NEEDED = [
     pytest.mark.filterwarnings(
         "ignore:This fit is not private. random_state:diprime.PrivacyWarning",  # seeds make fits comparable
         "ignore:PySpark does not yet fully support pandas:FutureWarning",
+        "ignore:The copy keyword is deprecated",  # by pandas; PySpark uses it
         "ignore:unclosed:ResourceWarning",  # Py4J leaves sockets to the garbage collector
         "ignore::pytest.PytestUnraisableExceptionWarning",
     ),
 ]
 """The marks of tests that need the cluster."""
+
+
+def needs_spark(test):
+    """Mark a test that needs the cluster."""
+    for mark in NEEDED:
+        test = mark(test)
+    return test
+
 
 _FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -102,6 +109,8 @@ def kill_an_executor(session):
 
 def before_step(monkeypatch, number, happens):
     """Let something happen right before a step of the next fit."""
+    from diprime.engines.spark_executor import SparkExecutor
+
     advance = SparkExecutor.advance
     numbers = iter(range(1, 1 << 20))
 

@@ -4,9 +4,9 @@ import pickle
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-pd = pytest.importorskip("pandas")
 pytest.importorskip("pyspark", reason="diprime[spark] is not installed")
 
 from diprime.domain import Categorical, Domain, Numeric

@@ -147,7 +147,9 @@ class TestFit:
 
     def test_a_budget_is_charged_once(self, frame):
         with Budget(3) as budget:
-            DiPriMeClassifier(epsilon=2, domain=CLASSES, max_depth=1).fit(of_target(frame, "forest of classes"), "class")
+            DiPriMeClassifier(epsilon=2, domain=CLASSES, max_depth=1).fit(
+                of_target(frame, "forest of classes"), "class"
+            )
         assert budget.spent.epsilon == 2
 
     def test_warnings_name_the_line_of_the_fit(self, frame):
@@ -188,6 +190,11 @@ class TestLostProcesses:
         assert persisted(spark) == 0
 
 
+@pytest.fixture(scope="module", name="X")
+def rows_with_classes(frame):
+    return of_target(frame, "forest of classes")
+
+
 class TestMistakes:
     """Errors are one sentence, come before a budget is charged, and leave nothing in the executors."""
 
@@ -205,10 +212,6 @@ class TestMistakes:
         assert not hasattr(model, "forest_")
         assert str(caught.value).count(". ") == 0
         return caught.value
-
-    @pytest.fixture(scope="class")
-    def X(self, frame):
-        return of_target(frame, "forest of classes")
 
     def test_a_target_that_is_no_name(self, X):
         self.check(TypeError, "y is a Column; give the name of the target's column", X, X["class"])
@@ -296,12 +299,13 @@ def test_the_package_does_not_import_spark():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.fixture(scope="module", params=["forest of classes", "boosted numbers"])
+def model(request, here):
+    return in_memory(request.param, here)
+
+
 class TestPredictions:
     """They are lazy, beside all columns of the rows."""
-
-    @pytest.fixture(scope="class", params=["forest of classes", "boosted numbers"])
-    def model(self, request, here):
-        return in_memory(request.param, here)
 
     def test_predictions(self, model, frame, here):
         predicted = model.predict(frame)
