@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +101,15 @@ def report(spark: SparkSession, n_rows: int, rounds: int, fits: dict[str, Fit]) 
     ]
     numbers = spark.range(0, n_parts, numPartitions=N_EXECUTORS * PARTITIONS_PER_EXECUTOR)
     table = numbers.mapInPandas(make_rows, SCHEMA).persist()
-    here = table.toPandas()
-    for name, fit in fits.items():
-        in_memory, model = best_of(lambda fit=fit: fit(here[NAMES], here["target"]), rounds)  # type: ignore[misc]
-        in_spark, same = best_of(lambda fit=fit: fit(table, "target"), rounds)  # type: ignore[misc]
-        assert to_bytes(model._to_content()) == to_bytes(same._to_content()), "the models differ"
-        yield f"| {name} | {in_memory:.1f} | {in_spark:.1f} | {in_spark / in_memory:.2f} |"
-    table.unpersist()
+    try:
+        here = table.toPandas()
+        for name, fit in fits.items():
+            in_memory, model = best_of(partial(fit, here[NAMES], here["target"]), rounds)
+            in_spark, same = best_of(partial(fit, table, "target"), rounds)
+            assert to_bytes(model._to_content()) == to_bytes(same._to_content()), "the models differ"
+            yield f"| {name} | {in_memory:.1f} | {in_spark:.1f} | {in_spark / in_memory:.2f} |"
+    finally:
+        table.unpersist()
     yield ""
     yield "The models in memory and in Spark are equal, bit for bit."
 

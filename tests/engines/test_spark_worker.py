@@ -1,6 +1,7 @@
 """What Spark's Python workers run: pieces of encoded rows, states that are kept or made anew, and rows that changed."""
 
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +17,7 @@ from diprime.engines.remote import Failure, Sealed, opened
 from diprime.engines.spark_worker import Order, Rows, encode_pieces, load_piece, measure
 
 DOMAIN = Domain({"a": Numeric(0, 10), "b": Categorical(["x", "y"])}, Categorical(["no", "yes"]))
-ROWS = Rows(DOMAIN, "y", b"key")
+ROWS = Rows(DOMAIN, ["a", "y", "b"], "y", b"key")
 SECRET = "Jane Doe, 271828"
 
 
@@ -36,7 +37,8 @@ def frame(n=10):
 
 
 def pieces_of(table, size=3, rows=ROWS):
-    """Return the pieces of a partition that arrives in batches."""
+    """Return the pieces of a partition that arrives in batches, whose columns have numbers."""
+    table = table.set_axis(list("012"), axis="columns")
     batches = [table[i : i + size] for i in range(0, len(table), size)]
     made = list(encode_pieces(iter(batches), rows))
     assert all(len(one) == 1 and list(one) == ["piece"] for one in made)
@@ -90,7 +92,7 @@ class TestPieces:
         assert opened(measure(pieces_of(frame(0))))[0] == 0
 
     def test_a_mistake_is_told_with_the_number_of_the_partition(self):
-        failure = measure(pieces_of(frame().rename(columns={"a": "other"})))
+        failure = measure(pieces_of(frame(), rows=replace(ROWS, columns=["other", "y", "b"])))
         with pytest.raises(ValueError, match="In partition 7 of the data: X lacks column 'a'"):
             opened(failure)
 
@@ -99,7 +101,7 @@ class TestPieces:
         assert opened(measure(pieces_of(frame(), 5)))[1] == digests
         assert opened(measure(pieces_of(frame()[::-1])))[1] != digests
         assert opened(measure(pieces_of(frame().assign(y="no"))))[1] != digests
-        assert opened(measure(pieces_of(frame(), rows=Rows(DOMAIN, "y", b"other"))))[1] != digests
+        assert opened(measure(pieces_of(frame(), rows=replace(ROWS, key=b"other"))))[1] != digests
 
     def test_their_text_does_not_tell_them(self):
         assert repr(pieces_of(frame())) == "[<sealed>]"

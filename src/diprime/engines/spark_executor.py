@@ -166,9 +166,10 @@ def encoded(X: Any, target: str, domain: Domain) -> Iterator[SparkPartitions]:
         What is public about them.
     """
     context: SparkContext = X.sparkSession.sparkContext
-    rows = Rows(domain, target, uuid4().bytes)
+    rows = Rows(domain, X.columns, target, uuid4().bytes)
     with told(), _described(context, "encode-rows"):
-        pieces = X.mapInPandas(lambda batches: spark_worker.encode_pieces(batches, rows), PIECE).rdd
+        numbered = X.toDF(*map(str, range(len(rows.columns))))  # names with dots are none that mapInPandas can take
+        pieces = numbered.mapInPandas(lambda batches: spark_worker.encode_pieces(batches, rows), PIECE).rdd
         rdd: RDD[Outcome] = pieces.map(spark_worker.load_piece).setName("diprime encoded rows")
         rdd.persist(StorageLevel.MEMORY_AND_DISK)
     try:

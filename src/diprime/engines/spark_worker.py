@@ -51,6 +51,8 @@ class Rows:
     ----------
     domain : Domain
         What is public about them.
+    columns : sequence of str
+        The names of the columns.
     target : str
         The column of the target.
     key : bytes
@@ -58,6 +60,7 @@ class Rows:
     """
 
     domain: Domain
+    columns: Sequence[str]
     target: str
     key: bytes
 
@@ -109,7 +112,8 @@ def encode_pieces(batches: Iterable[pd.DataFrame], rows: Rows) -> Iterator[pd.Da
     pending: list[Outcome] = []
     n_bytes = 0
     for batch in batches:
-        encoded = encode_rows(Sealed(batch.drop(columns=rows.target)), Sealed(batch[rows.target]), *settings)
+        named = batch.set_axis(rows.columns, axis="columns")
+        encoded = encode_rows(Sealed(named.drop(columns=rows.target)), Sealed(named[rows.target]), *settings)
         pending.append(encoded)
         if isinstance(encoded, Failure):
             break
