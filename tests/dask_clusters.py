@@ -11,6 +11,7 @@ import dask
 from distributed import Client, LocalCluster
 
 from diprime.engines.dask_executor import DaskExecutor
+from tests import watched_steps
 
 
 @contextmanager
@@ -59,12 +60,4 @@ def kill_a_worker(client):
 
 def before_step(monkeypatch, number, happens):
     """Let something happen right before a step of the next fit."""
-    advance = DaskExecutor.advance
-    numbers = iter(range(1, 1 << 20))
-
-    def watched(self, steps):
-        if next(numbers) == number:
-            happens()
-        return advance(self, steps)
-
-    monkeypatch.setattr(DaskExecutor, "advance", watched)
+    watched_steps.before_step(monkeypatch, DaskExecutor, number, happens)

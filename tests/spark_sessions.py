@@ -105,18 +105,3 @@ def kill_a_worker(session):
 def kill_an_executor(session):
     """End the process of an executor, and with it its cached rows."""
     os.kill(min(worker_pids(session).values()), signal.SIGKILL)
-
-
-def before_step(monkeypatch, number, happens):
-    """Let something happen right before a step of the next fit."""
-    from diprime.engines.spark_executor import SparkExecutor
-
-    advance = SparkExecutor.advance
-    numbers = iter(range(1, 1 << 20))
-
-    def watched(self, steps):
-        if next(numbers) == number:
-            happens()
-        return advance(self, steps)
-
-    monkeypatch.setattr(SparkExecutor, "advance", watched)

@@ -30,13 +30,13 @@ from diprime.engines.spark_executor import SparkExecutor
 from diprime.model.files import to_bytes
 from tests.spark_sessions import (
     NEEDED,
-    before_step,
     kill_a_worker,
     kill_an_executor,
     logs,
     persisted,
     spark_session,
 )
+from tests.watched_steps import before_step
 
 pytestmark = NEEDED
 
@@ -164,7 +164,7 @@ class TestLostProcesses:
         ("name", "step", "kill"), [("boosted numbers", 4, kill_a_worker), ("forest of classes", 4, kill_an_executor)]
     )
     def test_they_cost_time_only(self, spark, frame, here, monkeypatch, name, step, kill):
-        before_step(monkeypatch, step, lambda: kill(spark))
+        before_step(monkeypatch, SparkExecutor, step, lambda: kill(spark))
         assert digits(on_spark(name, frame)) == digits(in_memory(name, here))
 
     def test_rows_that_are_others_when_computed_again_are_refused(self, spark, frame, monkeypatch, tmp_path):
@@ -182,7 +182,7 @@ class TestLostProcesses:
             source.write_text("20")
             kill_an_executor(spark)
 
-        before_step(monkeypatch, 4, lose)
+        before_step(monkeypatch, SparkExecutor, 4, lose)
         model = model_of("boosted classes")
         with pytest.raises(RuntimeError, match="its rows are not those of the first time, so there is no model"):
             model.fit(of_target(changing, "boosted classes"), "class")
