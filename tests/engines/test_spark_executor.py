@@ -10,7 +10,7 @@ from diprime.engines import spark_executor, spark_worker
 from diprime.engines.assignment import IndependentAssignment
 from diprime.engines.partition import total_weight
 from diprime.engines.partitioned import PartitionedEngine
-from diprime.engines.remote import Sealed, opened
+from diprime.engines.remote import Failure, Sealed, opened
 from diprime.engines.spark_executor import Placed, SparkExecutor, _tree
 from diprime.engines.spark_worker import Piece
 from tests.encoded_rows import EncodedRows, tree_engine
@@ -47,19 +47,26 @@ def test_answers_are_those_of_rows_in_memory(context):
         )
 
 
-@pytest.mark.parametrize(("n", "left"), [(1, 1), (4, 4), (3, 2)])
-def test_answers_are_added_up_in_the_executors(context, monkeypatch, n, left):
-    monkeypatch.setattr(spark_executor, "FAN_IN", 2)
-    parts = context.parallelize([Sealed(np.array([i, 1])) for i in range(4)], 4)
-    sums = _tree(parts, n).collect()
+@pytest.mark.parametrize(("fan_in", "left"), [(2, 2), (3, 2), (5, 5)])
+def test_answers_are_added_up_in_the_executors(context, monkeypatch, fan_in, left):
+    monkeypatch.setattr(spark_executor, "FAN_IN", fan_in)
+    parts = context.parallelize([Sealed(np.array([i, 1])) for i in range(5)], 5)
+    sums = _tree(parts).collect()
     assert len(sums) == left
-    assert sum(map(opened, sums)).tolist() == [6, 4]
+    assert sum(map(opened, sums)).tolist() == [10, 5]
+
+
+def test_failures_are_handed_on(context, monkeypatch):
+    monkeypatch.setattr(spark_executor, "FAN_IN", 2)
+    failure = Failure("It failed.", of_input=False)
+    parts = context.parallelize([Sealed(np.array([1])), failure, Sealed(np.array([1]))], 3)
+    assert failure in _tree(parts).collect()
 
 
 def test_jobs_have_descriptions_and_the_caller_s_is_restored(context, monkeypatch):
     told = []
     monkeypatch.setattr(
-        spark_executor, "_tree", lambda answers, n: told.append(context.getLocalProperty(_DESCRIPTION)) or answers
+        spark_executor, "_tree", lambda answers: told.append(context.getLocalProperty(_DESCRIPTION)) or answers
     )
     executor = SparkExecutor(placed(context))
     for before in (None, "the caller's"):

@@ -5,7 +5,7 @@ question is one job: a pure function of the encoded rows and of all steps so far
 workers keep states, so that they take the last step only (:mod:`~diprime.engines.spark_worker`). Each job begins with
 the encoded rows, so that no lineage grows with the levels of a forest or the rounds of boosting.
 
-Answers are added up in the executors, in a tree. Of histograms, one is collected; of the small answers of steps, a few.
+Answers are added up in the executors, in a tree, until few are left, which the driver collects and adds up.
 
 Jobs are described by what they do, and nothing else.
 """
@@ -30,7 +30,7 @@ from diprime.engines.remote import Outcome, RemotePartitions, Sealed, add_answer
 from diprime.engines.spark_worker import PIECE, Digests, Order, Rows
 
 FAN_IN = 8
-"""How many answers one task adds up at most, and how many answers of steps the driver does."""
+"""How many answers a task adds up at most, or the driver: a further stage takes longer than to collect them."""
 
 _DESCRIPTION = "spark.job.description"
 
@@ -72,29 +72,29 @@ class SparkExecutor:
     def advance(self, steps: Sequence[Step]) -> Answer:
         """Change the state of every partition by a step of its own; return the sum of the answers."""
         self._steps.append(steps)
-        return self._sum(words_of(steps[0]), None, FAN_IN)
+        return self._sum(words_of(steps[0]), None)
 
     def ask(self, question: Question, out: Answer | None = None) -> Answer:
         """Return the sum of the answers of all partitions; it does not use ``out``."""
-        return self._sum(words_of(question), question, 1)
+        return self._sum(words_of(question), question)
 
-    def _sum(self, words: str, question: Question | None, n: int) -> Answer:
-        """Let all partitions answer; add up in the executors until there are at most n sums, and here."""
+    def _sum(self, words: str, question: Question | None) -> Answer:
+        """Let all partitions answer; add up in the executors, and what is left here."""
         order = Sealed(Order(self._run, self._placed.digests, self._steps, question))
         rdd = self._placed.rdd
         with told(), _described(rdd.context, words), _broadcast(rdd.context, order) as shared:
             answers = rdd.mapPartitionsWithIndex(
                 lambda number, pieces: [spark_worker.answer(number, pieces, shared.value.content)]
             )
-            outcomes = _tree(answers, n).collect()
+            outcomes = _tree(answers).collect()
         total: Answer = reduce(np.add, map(opened, outcomes))
         return total
 
 
-def _tree(answers: RDD[Outcome], n: int) -> RDD[Outcome]:
-    """Add up answers, some at a time, until there are at most n."""
+def _tree(answers: RDD[Outcome]) -> RDD[Outcome]:
+    """Add up answers, some at a time, until they are few."""
     n_parts = answers.getNumPartitions()
-    while n_parts > n:
+    while n_parts > FAN_IN:
         n_parts = -(-n_parts // FAN_IN)
         keyed = answers.mapPartitionsWithIndex(lambda i, parts: ((i // FAN_IN, part) for part in parts))
         answers = keyed.reduceByKey(add_answers, n_parts).values()
