@@ -14,10 +14,10 @@ from diprime.domain import Categorical, Domain, Numeric
 from diprime.engines import spark_worker
 from diprime.engines.partition import total_weight
 from diprime.engines.remote import Failure, Sealed, opened
-from diprime.engines.spark_worker import Order, Rows, encode_pieces, load_piece, measure
+from diprime.engines.spark_worker import Encoding, Order, encode_pieces, load_piece, measure
 
 DOMAIN = Domain({"a": Numeric(0, 10), "b": Categorical(["x", "y"])}, Categorical(["no", "yes"]))
-ROWS = Rows(DOMAIN, ["a", "y", "b"], "y", b"key")
+ENCODING = Encoding(DOMAIN, ["a", "y", "b"], "y", b"key")
 SECRET = "Jane Doe, 271828"
 
 
@@ -36,11 +36,11 @@ def frame(n=10):
     return pd.DataFrame({"a": rng.uniform(-1, 11, n), "y": y, "b": b})
 
 
-def pieces_of(table, size=3, rows=ROWS):
+def pieces_of(table, size=3, encoding=ENCODING):
     """Return the pieces of a partition that arrives in batches, whose columns have numbers."""
     table = table.set_axis(list("012"), axis="columns")
     batches = [table[i : i + size] for i in range(0, len(table), size)]
-    made = list(encode_pieces(iter(batches), rows))
+    made = list(encode_pieces(iter(batches), encoding))
     assert all(len(one) == 1 and list(one) == ["piece"] for one in made)
     return [load_piece(one.iloc[0].tolist()) for one in made]
 
@@ -92,7 +92,7 @@ class TestPieces:
         assert opened(measure(pieces_of(frame(0))))[0] == 0
 
     def test_a_mistake_is_told_with_the_number_of_the_partition(self):
-        failure = measure(pieces_of(frame(), rows=replace(ROWS, columns=["other", "y", "b"])))
+        failure = measure(pieces_of(frame(), encoding=replace(ENCODING, columns=["other", "y", "b"])))
         with pytest.raises(ValueError, match="In partition 7 of the data: X lacks column 'a'"):
             opened(failure)
 
@@ -101,7 +101,7 @@ class TestPieces:
         assert opened(measure(pieces_of(frame(), 5)))[1] == digests
         assert opened(measure(pieces_of(frame()[::-1])))[1] != digests
         assert opened(measure(pieces_of(frame().assign(y="no"))))[1] != digests
-        assert opened(measure(pieces_of(frame(), rows=replace(ROWS, key=b"other"))))[1] != digests
+        assert opened(measure(pieces_of(frame(), encoding=replace(ENCODING, key=b"other"))))[1] != digests
 
     def test_their_text_does_not_tell_them(self):
         assert repr(pieces_of(frame())) == "[<sealed>]"

@@ -167,6 +167,16 @@ class TestLostProcesses:
         before_step(monkeypatch, SparkExecutor, step, lambda: kill(spark))
         assert digits(on_spark(name, frame)) == digits(in_memory(name, here))
 
+    def test_an_interrupted_fit_leaves_nothing(self, spark, frame, monkeypatch):
+        def interrupt():
+            assert persisted(spark) == 1
+            raise KeyboardInterrupt
+
+        before_step(monkeypatch, SparkExecutor, 2, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            on_spark("boosted numbers", frame)
+        assert persisted(spark) == 0
+
     def test_rows_that_are_others_when_computed_again_are_refused(self, spark, frame, monkeypatch, tmp_path):
         """The executors lose their rows, and the source has changed by then."""
         source = tmp_path / "source"

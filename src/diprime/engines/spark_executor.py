@@ -27,7 +27,7 @@ from diprime.domain import Domain
 from diprime.engines import spark_worker
 from diprime.engines.executor import Answer, Question, Step
 from diprime.engines.remote import Outcome, RemotePartitions, Sealed, add_answers, opened, words_of
-from diprime.engines.spark_worker import PIECE, Digests, Order, Rows
+from diprime.engines.spark_worker import PIECE, Digests, Encoding, Order
 
 FAN_IN = 8
 """How many answers a task adds up at most, or the driver: a further stage takes longer than to collect them."""
@@ -166,10 +166,10 @@ def encoded(X: Any, target: str, domain: Domain) -> Iterator[SparkPartitions]:
         What is public about them.
     """
     context: SparkContext = X.sparkSession.sparkContext
-    rows = Rows(domain, X.columns, target, uuid4().bytes)
+    encoding = Encoding(domain, X.columns, target, uuid4().bytes)
     with told(), _described(context, "encode-rows"):
-        numbered = X.toDF(*map(str, range(len(rows.columns))))  # names with dots are none that mapInPandas can take
-        pieces = numbered.mapInPandas(lambda batches: spark_worker.encode_pieces(batches, rows), PIECE).rdd
+        numbered = X.toDF(*map(str, range(len(encoding.columns))))  # names with dots are none that mapInPandas can take
+        pieces = numbered.mapInPandas(lambda batches: spark_worker.encode_pieces(batches, encoding), PIECE).rdd
         rdd: RDD[Outcome] = pieces.map(spark_worker.load_piece).setName("diprime encoded rows")
         rdd.persist(StorageLevel.MEMORY_AND_DISK)
     try:

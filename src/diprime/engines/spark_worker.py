@@ -44,7 +44,7 @@ _OTHER_ROWS = Failure(
 
 
 @dataclass(frozen=True)
-class Rows:
+class Encoding:
     """How rows become codes.
 
     Attributes
@@ -106,38 +106,38 @@ class Order:
     question: Question | None
 
 
-def encode_pieces(batches: Iterable[pd.DataFrame], rows: Rows) -> Iterator[pd.DataFrame]:
+def encode_pieces(batches: Iterable[pd.DataFrame], encoding: Encoding) -> Iterator[pd.DataFrame]:
     """Encode the rows of one partition, batch by batch; yield pieces, of which there is one at least."""
-    settings = Sealed(rows.domain), Sealed(_task().partitionId())
+    settings = Sealed(encoding.domain), Sealed(_task().partitionId())
     pending: list[Outcome] = []
     n_bytes = 0
     for batch in batches:
-        named = batch.set_axis(rows.columns, axis="columns")
-        encoded = encode_rows(Sealed(named.drop(columns=rows.target)), Sealed(named[rows.target]), *settings)
+        named = batch.set_axis(encoding.columns, axis="columns")
+        encoded = encode_rows(Sealed(named.drop(columns=encoding.target)), Sealed(named[encoding.target]), *settings)
         pending.append(encoded)
         if isinstance(encoded, Failure):
             break
-        n_bytes += len(batch) * rows.domain.n_features
+        n_bytes += len(batch) * encoding.domain.n_features
         if n_bytes >= PIECE_BYTES:
-            yield _packed(rows, pending)
+            yield _packed(encoding, pending)
             pending, n_bytes = [], 0
-    yield _packed(rows, pending)
+    yield _packed(encoding, pending)
 
 
-def _packed(rows: Rows, encoded: Sequence[Outcome]) -> pd.DataFrame:
+def _packed(encoding: Encoding, encoded: Sequence[Outcome]) -> pd.DataFrame:
     """Return a row of a table of pieces."""
-    return pd.DataFrame({"piece": [pickle.dumps(join_rows(Sealed(rows), *encoded), protocol=5)]})
+    return pd.DataFrame({"piece": [pickle.dumps(join_rows(Sealed(encoding), *encoded), protocol=5)]})
 
 
 @guarded
-def join_rows(rows: Rows, *parts: Partition) -> Piece:
+def join_rows(encoding: Encoding, *parts: Partition) -> Piece:
     """Put encoded rows together, and compute their digest."""
     n_rows = [part.rows.n_rows for part in parts]
-    codes = np.empty((sum(n_rows), rows.domain.n_features), dtype=np.uint8)
+    codes = np.empty((sum(n_rows), encoding.domain.n_features), dtype=np.uint8)
     for part, begin, n in zip(parts, np.cumsum([0, *n_rows]), n_rows, strict=False):
         part.rows.read(0, n, codes[begin : begin + n])
     target = np.concatenate([np.empty(0, dtype=np.int32), *(part.records.target for part in parts)])
-    digest = hashlib.blake2b(codes.data, key=rows.key)
+    digest = hashlib.blake2b(codes.data, key=encoding.key)
     digest.update(target.data)
     return Piece(codes, target, digest.digest())
 
