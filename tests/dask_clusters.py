@@ -12,6 +12,7 @@ from distributed import Client, LocalCluster
 
 from diprime.engines import dask_frames
 from diprime.engines.dask_executor import DaskExecutor
+from tests import watched_steps
 
 
 @contextmanager
@@ -78,12 +79,4 @@ def before_encoding(monkeypatch, happens):
 
 def before_step(monkeypatch, number, happens):
     """Let something happen right before a step of the next fit."""
-    advance = DaskExecutor.advance
-    numbers = iter(range(1, 1 << 20))
-
-    def watched(self, steps):
-        if next(numbers) == number:
-            happens()
-        return advance(self, steps)
-
-    monkeypatch.setattr(DaskExecutor, "advance", watched)
+    watched_steps.before_step(monkeypatch, DaskExecutor, number, happens)

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.spark_sessions import needs_spark, spark_session
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -23,7 +25,8 @@ def numbers(pattern, text):
 def test_every_example_is_tested():
     tested = {
         "bike_rentals", "census_income", "dask_cluster", "demo", "emergency_room", "large_files", "log_scaled_rent",
-        "open_ranges", "planning", "private_search", "several_visits", "signed_model", "study", "two_hospitals",
+        "open_ranges", "planning", "private_search", "several_visits", "signed_model", "spark_cluster", "study",
+        "two_hospitals",
     }  # fmt: skip
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
@@ -165,6 +168,16 @@ def test_a_table_on_a_cluster_is_learnt_from(capsys):
     pytest.importorskip("distributed", reason="diprime[dask] is not installed")
     printed = printed_by("dask_cluster", capsys)
     assert "columns of predict_proba: no, yes" in printed
+    assert numbers(r"accuracy: ([\d.]+)", printed)[0] > 0.7
+    assert "epsilon spent: 1\n" in printed
+
+
+@needs_spark
+def test_a_table_in_spark_is_learnt_from(capsys):
+    pytest.importorskip("pyspark", reason="diprime[spark] is not installed")
+    spark_session()
+    printed = printed_by("spark_cluster", capsys)
+    assert "columns of predict: age, visits, region, ill, prediction" in printed
     assert numbers(r"accuracy: ([\d.]+)", printed)[0] > 0.7
     assert "epsilon spent: 1\n" in printed
 

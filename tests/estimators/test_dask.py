@@ -394,7 +394,7 @@ def test_names_of_tasks_and_logs_tell_nothing_of_rows(monkeypatch):
     assert "Compute Failed" not in log.getvalue()
 
 
-def _fail(self, steps):
+def _fail(self, steps, threads):
     raise LookupError("Jane Doe, 271828")
 
 

@@ -57,7 +57,8 @@ class DaskFiles:
         first.check_columns(columns)
         self.no_rows = first.no_rows().select(columns)
 
-    def partitions(self, domain: Domain, *, shown: bool) -> Partitions:
+    @contextmanager
+    def partitions(self, domain: Domain, *, shown: bool) -> Iterator[Partitions]:
         """Let workers read and encode the files."""
         from diprime.engines.dask_executor import encode_on_workers
 
@@ -66,7 +67,7 @@ class DaskFiles:
         encoded = encode_on_workers(self._client, read_file, *arguments, shown=shown)
         if not any(encoded.placed.sizes):
             raise InputError(f"{self._paths[0]} has no rows.")
-        return encoded
+        yield encoded
 
 
 @guarded

@@ -236,9 +236,12 @@ def read_column(values: Any, where: str) -> Column:
 
 
 def _refuse_collections(values: Any, where: str) -> None:
-    """Refuse what Dask has on a cluster, which NumPy would fetch."""
+    """Refuse what Dask or Spark has on a cluster, which NumPy would fetch."""
+    kind = type(values)
     if hasattr(values, "__dask_graph__"):
-        raise TypeError(f"{where} is a Dask {type(values).__name__}, which is not in memory; call its compute() first.")
+        raise TypeError(f"{where} is a Dask {kind.__name__}, which is not in memory; call its compute() first.")
+    if kind.__module__.partition(".")[0] == "pyspark":
+        raise TypeError(f"{where} is a Spark {kind.__name__}, which is not in memory; call its toPandas() first.")
 
 
 def _read_frame(frame: nw.DataFrame[Any]) -> Table:

@@ -12,6 +12,8 @@
 * :mod:`~diprime.engines.remote`: what the workers of a cluster run.
 * :mod:`~diprime.engines.dask_executor`, :mod:`~diprime.engines.dask_frames`: partitions on a Dask cluster.
 * :mod:`~diprime.engines.dask_tasks`, :mod:`~diprime.engines.dask_desks`: its tasks, and steps that are none.
+* :mod:`~diprime.engines.spark_executor`, :mod:`~diprime.engines.spark_frames`,
+  :mod:`~diprime.engines.spark_worker`: partitions in Spark.
 * :mod:`~diprime.engines.assignment`: which tree a record is in.
 * :mod:`~diprime.engines.persons`: which of a person's records are used, and how much they weigh.
 * :mod:`~diprime.engines.weights`: what a weight means.

@@ -16,7 +16,6 @@ task through the scheduler go to :mod:`~diprime.engines.dask_desks` instead.
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,9 +33,7 @@ from diprime.engines import remote
 from diprime.engines.dask_desks import Desks
 from diprime.engines.dask_tasks import SOON, Tasks, told
 from diprime.engines.executor import Answer, Question, Step
-from diprime.engines.partition import Partition
-from diprime.engines.remote import Behind, Outcome, Sealed, Task, opened
-from diprime.privacy.randomness import RandomSource
+from diprime.engines.remote import Behind, Outcome, RemotePartitions, Sealed, Task, opened, words_of
 
 SHORT_SECONDS = 0.25
 """A step that takes longer is a task: what it takes the scheduler does not matter, and the dashboard shows it."""
@@ -78,7 +75,7 @@ class DaskExecutor:
 
     def advance(self, steps: Sequence[Step]) -> Answer:
         """Change the state of every partition by a step of its own; return the sum of the answers."""
-        words, n_before = _words(steps[0]), len(self._steps)
+        words, n_before = words_of(steps[0]), len(self._steps)
         self._steps.append(steps)
         begin = time.perf_counter()
         total: Answer | Behind | None = None
@@ -91,7 +88,7 @@ class DaskExecutor:
 
     def ask(self, question: Question, out: Answer | None = None) -> Answer:
         """Return the sum of the answers of all partitions; it does not use ``out``."""
-        return self._answer(_words(question), question, len(self._steps))
+        return self._answer(words_of(question), question, len(self._steps))
 
     def _answer(self, words: str, question: Question | None, n_before: int) -> Answer:
         """Return the sum of answers; where states were lost, let them be made anew."""
@@ -181,21 +178,8 @@ def _divided(numbers: Sequence[int], sizes: Sequence[int], n: int) -> list[list[
     return [sorted(bundle) for bundle in bundles if bundle]
 
 
-def _words(work: Step | Question) -> str:
-    """Return the name of a step or question, for the names of its tasks.
-
-    Examples
-    --------
-    >>> from diprime.engines.tree_partition import NodeSums, begin_trees
-    >>> _words(begin_trees), _words(NodeSums(None))
-    ('begin-trees', 'node-sums')
-    """
-    name = getattr(work, "__name__", type(work).__name__)
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", "-", name).lower()
-
-
 @dataclass(frozen=True)
-class DaskPartitions:
+class DaskPartitions(RemotePartitions):
     """Encoded rows on the workers of a Dask cluster.
 
     Attributes
@@ -208,22 +192,6 @@ class DaskPartitions:
 
     client: Client
     placed: Placed
-
-    @property
-    def of_persons(self) -> bool:
-        """Whether the rows say whose they are: they do not."""
-        return False
-
-    def choose(self, max_records: int, source: RandomSource) -> DaskPartitions:
-        """Raise an error: there are no persons."""
-        raise AssertionError("Rows on a cluster have no persons.")
-
-    def whole(self) -> Partition:
-        """Raise `ValueError`: the rows are not brought here."""
-        raise ValueError(
-            "This estimator needs all of its rows in this process, not on a cluster; give tables in memory, such as "
-            "X.compute() and y.compute() of Dask."
-        )
 
     def executor(self, threads: Threads) -> DaskExecutor:
         """Return what runs the steps of a fit on them; workers take their own threads."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import dask.dataframe as dd
@@ -34,7 +36,8 @@ class DaskTable:
         self._X, self._y = X, y
         self.no_rows = X._meta
 
-    def partitions(self, domain: Domain, *, shown: bool) -> DaskPartitions:
+    @contextmanager
+    def partitions(self, domain: Domain, *, shown: bool) -> Iterator[DaskPartitions]:
         """Let the workers of the current client encode the rows; they stay there."""
         client = current_client()
         domain.reader(self.no_rows)  # mistakes in names and types are told before anything is computed
@@ -43,7 +46,7 @@ class DaskTable:
         )
         tables = client.compute(pairs.to_delayed())
         n = len(tables)
-        return encode_on_workers(client, _encode, tables, [Sealed(domain)] * n, list(range(n)), shown=shown)
+        yield encode_on_workers(client, _encode, tables, [Sealed(domain)] * n, list(range(n)), shown=shown)
 
 
 def _check_kinds(X: Any, y: Any) -> None:

@@ -8,6 +8,7 @@ goes wrong is a result as well, a :class:`Failure`, of which a sentence is told.
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce, wraps
@@ -22,6 +23,7 @@ from diprime.domain.batches import EncodedBatches, check_lengths
 from diprime.engines.executor import NOTHING, Answer, Question, State, Step
 from diprime.engines.partition import Partition
 from diprime.engines.persons import UsedRecords
+from diprime.privacy.randomness import RandomSource
 
 
 class MistakeError(ValueError):
@@ -131,10 +133,13 @@ class Bundle:
     ----------
     partitions : sequence of Partition
         The partitions, which no step changes.
+    n_threads : int, default=1
+        How many threads a task has.
     """
 
-    def __init__(self, partitions: Sequence[Partition]) -> None:
+    def __init__(self, partitions: Sequence[Partition], n_threads: int = 1) -> None:
         self._partitions = partitions
+        self._n_threads = n_threads
         self._run = ""
         self._lock = Lock()
         self._begin()
@@ -154,23 +159,23 @@ class Bundle:
 
     def work(self, task: Task) -> Answer | Behind:
         """Take the steps of a task that have not been taken, and answer."""
-        with self._lock:
+        with self._lock, Threads(self._n_threads) as threads:
             if task.run != self._run or self._n_steps > task.n_before + len(task.steps):
                 self._run = task.run
                 self._begin()
             if self._n_steps < task.n_before:
                 return Behind(self._n_steps)
             for steps in task.steps[self._n_steps - task.n_before :]:
-                self._take(steps)
+                self._take(steps, threads)
             if task.question is None:
                 return np.array(self._answer)
-            return _sum_of(task.question(state, Threads(1)) for state in self._states)
+            return _sum_of(task.question(state, threads) for state in self._states)
 
-    def _take(self, steps: Sequence[Step]) -> None:
+    def _take(self, steps: Sequence[Step], threads: Threads) -> None:
         """Let each partition take its step, which uses up its state."""
         states, n_steps = self._states, self._n_steps
         self._begin()  # if a step fails, there is no state to go on from
-        taken = [step(state, Threads(1)) for state, step in zip(states, steps, strict=True)]
+        taken = [step(state, threads) for state, step in zip(states, steps, strict=True)]
         self._states = [state for state, _ in taken]
         self._answer = _sum_of(answer for _, answer in taken)
         self._n_steps = n_steps + 1
@@ -196,6 +201,36 @@ class Task:
     n_before: int
     steps: Sequence[Sequence[Step]]
     question: Question | None = None
+
+
+def words_of(work: Step | Question) -> str:
+    """Return the name of a step or question, for the names of its tasks.
+
+    Examples
+    --------
+    >>> from diprime.engines.tree_partition import NodeSums, begin_trees
+    >>> words_of(begin_trees), words_of(NodeSums(None))
+    ('begin-trees', 'node-sums')
+    """
+    name = getattr(work, "__name__", type(work).__name__)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", "-", name).lower()
+
+
+class RemotePartitions:
+    """Encoded rows on a cluster, each of which is a person of its own."""
+
+    @property
+    def of_persons(self) -> bool:
+        """Whether the rows say whose they are: they do not."""
+        return False
+
+    def choose(self, max_records: int, source: RandomSource) -> Any:
+        """Raise an error: there are no persons."""
+        raise AssertionError("Rows on a cluster have no persons.")
+
+    def whole(self) -> Partition:
+        """Raise `ValueError`: the rows are not brought here."""
+        raise ValueError("This estimator needs all rows in this process, not on a cluster; give tables in memory.")
 
 
 @guarded

@@ -8,6 +8,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -386,10 +387,12 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
         shown = VERBOSE.check(self.verbose)
 
-        def encode(domain: Domain) -> Partitions:
-            return table.partitions(domain, shown=shown)
+        with ExitStack() as until_fitted:
 
-        self._fit_partitions(CheckedBatches(()), encode, stacklevel=stacklevel + 1)
+            def encode(domain: Domain) -> Partitions:
+                return until_fitted.enter_context(table.partitions(domain, shown=shown))
+
+            self._fit_partitions(CheckedBatches(()), encode, stacklevel=stacklevel + 1)
         self._name_columns(table.no_rows, domain, reset=True)
 
     def _open_scratch(self, folder: Path) -> Scratch:

@@ -1,0 +1,107 @@
+"""One small Spark cluster for all tests: a driver, and two executors that are processes of their own."""
+
+import atexit
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+NEEDED = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the cluster is started and killed as on Linux"),
+    pytest.mark.skipif(not (shutil.which("java") or os.environ.get("JAVA_HOME")), reason="there is no Java"),
+    pytest.mark.xdist_group("spark"),  # in one process, which starts Java once
+    pytest.mark.filterwarnings(
+        "ignore:This fit is not private. random_state:diprime.PrivacyWarning",  # seeds make fits comparable
+        "ignore:PySpark does not yet fully support pandas:FutureWarning",
+        "ignore:The copy keyword is deprecated",  # by pandas; PySpark uses it
+        "ignore:unclosed:ResourceWarning",  # Py4J leaves sockets to the garbage collector
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+    ),
+]
+"""The marks of tests that need the cluster."""
+
+
+def needs_spark(test):
+    """Mark a test that needs the cluster."""
+    for mark in NEEDED:
+        test = mark(test)
+    return test
+
+
+_FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@cache
+def spark_session():
+    """Return the session, which ends with this process."""
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    home = Path(tempfile.mkdtemp(prefix="spark-of-tests-"))  # executors keep their logs in SPARK_HOME/work
+    for item in Path(pyspark.__file__).parent.iterdir():
+        (home / item.name).symlink_to(item)
+    os.environ |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    settings = {
+        "spark.master": "local-cluster[2,1,1024]",
+        "spark.executor.memory": "1g",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "spark.local.dir": str(home / "local"),
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.executor.extraJavaOptions": _FAST_START,
+    }
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-java-options '{_FAST_START}' pyspark-shell"
+        session = builder.getOrCreate()
+    atexit.register(_end, session, home)
+    return session
+
+
+def _end(session, home):
+    session.stop()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def logs():
+    """Return what executors have written to their logs."""
+    return "".join(path.read_text() for path in Path(os.environ["SPARK_HOME"], "work").glob("*/*/stderr"))
+
+
+def persisted(session):
+    """Return the number of RDDs that are kept."""
+    return len(session.sparkContext._jsc.getPersistentRDDs())
+
+
+def worker_pids(session):
+    """Return the processes of Python workers, and of the executors that they belong to."""
+
+    def pids(_):
+        time.sleep(0.2)  # so that both executors get some of the tasks
+        daemon = os.getppid()
+        return [(os.getpid(), int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1]))]
+
+    return dict(session.sparkContext.range(4, numSlices=4).mapPartitions(pids).collect())
+
+
+def kill_a_worker(session):
+    """End the process of a Python worker."""
+    os.kill(min(worker_pids(session)), signal.SIGKILL)
+
+
+def kill_an_executor(session):
+    """End the process of an executor, and with it its cached rows."""
+    os.kill(min(worker_pids(session).values()), signal.SIGKILL)
