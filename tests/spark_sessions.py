@@ -1,4 +1,4 @@
-"""One small Spark cluster for all tests: a driver, and two executors that are processes of their own."""
+"""One small Spark cluster for all tests of a process: a driver, and two executors that are processes of their own."""
 
 import atexit
 import os
@@ -16,7 +16,6 @@ import pytest
 NEEDED = [
     pytest.mark.skipif(sys.platform != "linux", reason="the cluster is started and killed as on Linux"),
     pytest.mark.skipif(not (shutil.which("java") or os.environ.get("JAVA_HOME")), reason="there is no Java"),
-    pytest.mark.xdist_group("spark"),  # in one process, which starts Java once
     pytest.mark.filterwarnings(
         "ignore:This fit is not private. random_state:diprime.PrivacyWarning",  # seeds make fits comparable
         "ignore:PySpark does not yet fully support pandas:FutureWarning",

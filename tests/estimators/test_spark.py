@@ -304,6 +304,13 @@ def _fail(state, threads):
     raise LookupError("Jane Doe, 314159")
 
 
+def test_what_spark_needs_is_told_where_it_is_lacking(monkeypatch):
+    monkeypatch.setitem(sys.modules, "diprime.engines.spark_frames", None)
+    Frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})
+    with pytest.raises(ImportError, match=r"Tables of Spark need pyspark.*pip install 'diprime\[spark\]'"):
+        model_of("forest of classes").fit(Frame(), "class")
+
+
 def test_the_package_does_not_import_spark():
     code = "import diprime, sys; assert 'pyspark' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
