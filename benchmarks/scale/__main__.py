@@ -1,7 +1,8 @@
 """All figures of fits to large data: ``python -m benchmarks.scale``.
 
 The parts are: *identity*, the same model wherever the rows are; *files*, time and memory of fits from Parquet files by
-the number of rows; *dask*, time on a Dask cluster compared with memory, and with LightGBM.
+the number of rows; *dask*, time on a Dask cluster compared with memory, and with LightGBM; *spark*, time in Spark
+compared with memory.
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ def on_dask(options: argparse.Namespace) -> Iterator[str]:
     return on_dask.report_here(options.dask_rows)
 
 
+def on_spark(options: argparse.Namespace) -> Iterator[str]:
+    from benchmarks.scale import on_spark  # needs the extra diprime[spark]
+
+    return on_spark.report_here(options.spark_rows)
+
+
 PARTS = {
     "identity": Part(lambda options: identity.report(folder=options.folder), "scale_identity.md", lambda options: 2.0),
     "files": Part(
@@ -51,6 +58,7 @@ PARTS = {
         lambda options: 1.0 + sum(options.rows) * 4e-6 / 60,
     ),
     "dask": Part(on_dask, "scale_dask.md", lambda options: 0.5 + options.dask_rows * 17e-6 / 60),
+    "spark": Part(on_spark, "scale_spark.md", lambda options: 1.0 + options.spark_rows * 60e-6 / 60),
 }
 
 
@@ -59,6 +67,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART")
     parser.add_argument("--rows", type=int, nargs="+", default=list(files.ROWS), help="of the part files")
     parser.add_argument("--dask-rows", type=int, default=10_000_000, help="of the part dask")
+    parser.add_argument("--spark-rows", type=int, default=1_000_000, help="of the part spark")
     parser.add_argument("--folder", type=Path, help="where files are made, on a disk with room")
     parser.add_argument("--write", action="store_true", help="keep the reports in benchmarks/results")
     parser.add_argument("--fit", help=argparse.SUPPRESS)

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -114,17 +114,34 @@ def on_dask(models: Models, table: Table, n_workers: int) -> None:
             model.fit(frame[list(FEATURES)], frame[model.domain.target_name])
 
 
+def on_spark(models: Models, table: Table) -> None:
+    from benchmarks.scale.on_spark import two_executors
+
+    with two_executors() as spark:
+        fit_on(spark, models, table)
+
+
+def fit_on(spark: Any, models: Models, table: Table) -> None:
+    """Fit models to a table in a session of Spark."""
+    # One file after the other: Spark may read those of one call in another order, and a seed numbers rows.
+    frame = reduce(lambda rows, more: rows.union(more), [spark.read.parquet(str(file)) for file in table.files])
+    for model in models:
+        target = model.domain.target_name
+        model.fit(frame.select(*FEATURES, target), target)
+
+
 WAYS: dict[str, Way] = {
     "memory": in_memory,
     **{f"files, {n} partition{'s' * (n > 1)}": partial(from_files, n_partitions=n) for n in (1, 7, 64)},
     **{f"Dask, {n} worker{'s' * (n > 1)}": partial(on_dask, n_workers=n) for n in (1, 3)},
+    "Spark, 2 executors": on_spark,
 }
 """Where the rows can be; the first one is what the others are compared with."""
 
 
-def digests(way: Way, table: Table) -> list[str]:
+def digests(way: Way, table: Table, kinds: Sequence[tuple[str, str]] = tuple(MODELS)) -> list[str]:
     """Return a digest of the model of each kind and task."""
-    models = [make(domain=domain_of(task), random_state=SEED) for (_, task), make in MODELS.items()]
+    models = [MODELS[kind, task](domain=domain_of(task), random_state=SEED) for kind, task in kinds]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", diprime.PrivacyWarning)  # of the seed
         way(models, table)

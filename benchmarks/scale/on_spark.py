@@ -1,4 +1,4 @@
-"""Fits in Spark compared with fits in memory: ``python -m benchmarks.scale.on_spark``.
+"""Fits in Spark compared with fits in memory: ``python -m benchmarks.scale --parts spark``.
 
 Spark has two executors of one processor each, which are processes of their own on this machine, and the rows are cached
 there before a fit. In memory, a fit has two threads. Contenders take turns, and each reports its best round. The seeded
@@ -7,7 +7,6 @@ models must be equal, bit for bit. Needs ``pip install 'diprime[spark]'`` and Ja
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sys
@@ -25,7 +24,6 @@ import pyspark
 from pyspark.sql import SparkSession
 
 import diprime
-from benchmarks.paths import RESULTS
 from benchmarks.speed.measuring import N_FEATURES, domain
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier
 from diprime.model.files import to_bytes
@@ -33,6 +31,7 @@ from diprime.model.files import to_bytes
 NAMES = list(domain().columns)
 N_EXECUTORS = 2
 PARTITIONS_PER_EXECUTOR = 2
+ROUNDS = 2
 ROWS_AT_A_TIME = 10_000
 SCHEMA = ", ".join([*(f"{name} float" for name in NAMES), "target bigint"])
 
@@ -91,8 +90,8 @@ def report(spark: SparkSession, n_rows: int, rounds: int, fits: dict[str, Fit]) 
     yield from [
         "# Spark",
         "",
-        f"`python -m benchmarks.scale.on_spark`: {n_parts * ROWS_AT_A_TIME:,} × {N_FEATURES} float32, binary target, "
-        f"{N_EXECUTORS} executors of one processor on {os.cpu_count()} cores ({platform.machine()}), Spark "
+        f"`python -m benchmarks.scale --parts spark`: {n_parts * ROWS_AT_A_TIME:,} × {N_FEATURES} float32, binary "
+        f"target, {N_EXECUTORS} executors of one processor on {os.cpu_count()} cores ({platform.machine()}), Spark "
         f"{spark.version}, diprime {diprime.__version__}, best of {rounds} rounds. In memory, a fit has {N_EXECUTORS} "
         f"threads. Load at the start: {os.getloadavg()[0]:.1f}.",
         "",
@@ -114,20 +113,7 @@ def report(spark: SparkSession, n_rows: int, rounds: int, fits: dict[str, Fit]) 
     yield "The models in memory and in Spark are equal, bit for bit."
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.scale.on_spark")
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help="keep the report in benchmarks/results")
-    options = parser.parse_args()
+def report_here(n_rows: int) -> Iterator[str]:
+    """Start Spark, and yield the lines of the report."""
     with two_executors() as spark:
-        lines = []
-        for line in report(spark, options.rows, options.rounds, {"forest": forest, "boosting": boosting}):
-            print(line, flush=True)
-            lines.append(line)
-    if options.write:
-        (RESULTS / "scale_spark.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        yield from report(spark, n_rows, ROUNDS, {"forest": forest, "boosting": boosting})

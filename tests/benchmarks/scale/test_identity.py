@@ -1,9 +1,12 @@
 """The benchmark of equal models fits the same rows everywhere, and notices a model that differs."""
 
+from functools import partial
+
 import pytest
 
 from benchmarks.scale import identity
 from benchmarks.scale.identity import FEATURES, Table, in_memory, make_rows
+from tests.spark_sessions import needs_spark, spark_session
 
 WITHOUT_CLUSTERS = {name: way for name, way in identity.WAYS.items() if not name.startswith(("Dask", "Spark"))}
 
@@ -33,6 +36,14 @@ def test_models_are_the_same_on_dask(tmp_path):
     table = Table(tmp_path, 600)
     on_dask = identity.digests(identity.WAYS["Dask, 1 worker"], table)
     assert on_dask == identity.digests(in_memory, table)
+
+
+@needs_spark
+def test_models_are_the_same_in_spark(tmp_path):
+    pytest.importorskip("pyspark", reason="diprime[spark] is not installed")
+    table, forests = Table(tmp_path, 600), [("forest", "classification"), ("forest", "regression")]
+    in_spark = identity.digests(partial(identity.fit_on, spark_session()), table, forests)
+    assert in_spark == identity.digests(in_memory, table, forests), "and tests/estimators/test_spark.py has boosting"
 
 
 def test_a_model_that_differs_is_an_error(monkeypatch, tmp_path):
