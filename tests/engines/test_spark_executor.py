@@ -16,7 +16,7 @@ from diprime.engines.spark_worker import Piece
 from tests.encoded_rows import EncodedRows, tree_engine
 from tests.engines.direct_counts import LAYOUTS
 from tests.engines.test_executor import N_FEATURES, answers, assert_same, drawn_rows
-from tests.spark_sessions import NEEDED, spark_session
+from tests.spark_sessions import NEEDED
 
 pytestmark = NEEDED
 CUTS = [0, 90, 200]
@@ -24,8 +24,8 @@ LAYOUT = LAYOUTS["number"]
 
 
 @pytest.fixture(scope="module")
-def context():
-    return spark_session().sparkContext
+def context(spark):
+    return spark.sparkContext
 
 
 def placed(context):
