@@ -81,12 +81,15 @@ _DESCRIPTION = "spark.job.description"
 
 
 def test_states_are_kept_by_workers_and_forgotten_at_the_end(context):
-    executor = SparkExecutor(placed(context))
+    rows = placed(context)
+    rows.rdd.persist()
+    executor = SparkExecutor(rows)
     executor.advance([_begin] * 4)
     assert _n_kept(context) > 0
-    spark_executor._forget(context)
+    spark_executor._forget(rows.rdd)
     assert _n_kept(context) == 0
     assert executor.advance([_begin] * 4) == 4  # all steps are taken again
+    rows.rdd.unpersist()
 
 
 def _begin(state, threads):
