@@ -1,14 +1,12 @@
 """One small Spark cluster for all tests of a process: a driver, and two executors that are processes of their own."""
 
-import atexit
 import os
 import shutil
 import signal
 import sys
-import tempfile
 import time
 import warnings
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,21 +35,21 @@ def needs_spark(test):
 _FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-@cache
-def spark_session():
-    """Return the session, which ends with this process."""
+@contextmanager
+def spark_session(home):
+    """Yield a session, with all that Spark writes in an empty folder."""
     import pyspark
     from pyspark.sql import SparkSession
 
-    home = Path(tempfile.mkdtemp(prefix="spark-of-tests-"))  # executors keep their logs in SPARK_HOME/work
     for item in Path(pyspark.__file__).parent.iterdir():
-        (home / item.name).symlink_to(item)
-    os.environ |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        if item.name != "work":  # executors keep their logs there
+            (home / item.name).symlink_to(item)
     settings = {
         "spark.master": "local-cluster[2,1,1024]",
         "spark.executor.memory": "1g",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "spark.local.dir": str(home / "local"),
+        "spark.locality.wait": "6s",  # on a slow machine as well, tasks go where their rows are
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
@@ -62,17 +60,17 @@ def spark_session():
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with warnings.catch_warnings():
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-java-options '{_FAST_START}' pyspark-shell"
+        patch.setenv("SPARK_HOME", str(home))
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{_FAST_START}' pyspark-shell")
         session = builder.getOrCreate()
-    atexit.register(_end, session, home)
-    return session
-
-
-def _end(session, home):
-    session.stop()
-    shutil.rmtree(home, ignore_errors=True)
+        try:
+            yield session
+        finally:
+            session.stop()
 
 
 def logs():

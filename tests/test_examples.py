@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.spark_sessions import needs_spark, spark_session
+from tests.spark_sessions import needs_spark
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -173,9 +173,7 @@ def test_a_table_on_a_cluster_is_learnt_from(capsys):
 
 
 @needs_spark
-def test_a_table_in_spark_is_learnt_from(capsys):
-    pytest.importorskip("pyspark", reason="diprime[spark] is not installed")
-    spark_session()
+def test_a_table_in_spark_is_learnt_from(spark, capsys):
     printed = printed_by("spark_cluster", capsys)
     assert "columns of predict: age, visits, region, ill, prediction" in printed
     assert numbers(r"accuracy: ([\d.]+)", printed)[0] > 0.7

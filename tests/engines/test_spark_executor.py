@@ -16,7 +16,7 @@ from diprime.engines.spark_worker import Piece
 from tests.encoded_rows import EncodedRows, tree_engine
 from tests.engines.direct_counts import LAYOUTS
 from tests.engines.test_executor import N_FEATURES, answers, assert_same, drawn_rows
-from tests.spark_sessions import NEEDED, spark_session
+from tests.spark_sessions import NEEDED
 
 pytestmark = NEEDED
 CUTS = [0, 90, 200]
@@ -24,8 +24,8 @@ LAYOUT = LAYOUTS["number"]
 
 
 @pytest.fixture(scope="module")
-def context():
-    return spark_session().sparkContext
+def context(spark):
+    return spark.sparkContext
 
 
 def placed(context):
@@ -81,12 +81,15 @@ _DESCRIPTION = "spark.job.description"
 
 
 def test_states_are_kept_by_workers_and_forgotten_at_the_end(context):
-    executor = SparkExecutor(placed(context))
+    rows = placed(context)
+    rows.rdd.persist()
+    executor = SparkExecutor(rows)
     executor.advance([_begin] * 4)
     assert _n_kept(context) > 0
-    spark_executor._forget(context)
+    spark_executor._forget(rows.rdd)
     assert _n_kept(context) == 0
     assert executor.advance([_begin] * 4) == 4  # all steps are taken again
+    rows.rdd.unpersist()
 
 
 def _begin(state, threads):

@@ -34,7 +34,6 @@ from tests.spark_sessions import (
     kill_an_executor,
     logs,
     persisted,
-    spark_session,
 )
 from tests.watched_steps import before_step
 
@@ -96,11 +95,6 @@ def model_of(name, **others):
 def digits(model):
     """Return all that a model file holds."""
     return to_bytes(model._to_content())
-
-
-@pytest.fixture(scope="module")
-def spark():
-    return spark_session()
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +290,7 @@ def test_a_step_that_fails_is_one_sentence_and_is_not_logged(spark, frame, monke
         DiPriMeClassifier(epsilon=4, domain=CLASSES).fit(of_target(frame, "forest of classes"), "class")
     assert budget.spent.epsilon == 0  # the first step comes before anything is released
     assert "314159" not in str(caught.value)
+    assert "Executor" in logs()
     assert "314159" not in logs()
     assert persisted(spark) == 0
 

@@ -177,17 +177,17 @@ def encoded(X: Any, target: str, domain: Domain) -> Iterator[SparkPartitions]:
             measured = rdd.mapPartitions(lambda pieces: [spark_worker.measure(pieces)]).collect()
         sizes, digests = zip(*map(opened, measured), strict=True)
         yield SparkPartitions(Placed(rdd, sizes, digests))
-        _forget(context)
+        _forget(rdd)
     finally:
         with suppress(Exception):  # if Spark is lost, so are the rows
             rdd.unpersist()
 
 
-def _forget(context: SparkContext) -> None:
-    """Let all Python workers drop their states, at the end of a fit.
+def _forget(rdd: RDD[Outcome]) -> None:
+    """Let Python workers drop their states, at the end of a fit.
 
-    Spark gives every processor one of these tasks if it has nothing else to do. Workers that are left out drop their
-    states with the next fit, or end, as all idle ones do after a minute.
+    The tasks go where the encoded rows are, and so to the workers that had those of the fit. Workers that are left out
+    drop their states with the next fit, or end, as all idle ones do after a while.
     """
-    with suppress(Exception), _described(context, "forget"):
-        context.range(context.defaultParallelism).foreachPartition(lambda _: spark_worker.forget())
+    with suppress(Exception), _described(rdd.context, "forget"):
+        rdd.foreachPartition(lambda _: spark_worker.forget())
