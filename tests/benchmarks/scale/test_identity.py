@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.scale import identity
 from benchmarks.scale.identity import FEATURES, Table, in_memory, make_rows
-from tests.spark_sessions import needs_spark, spark_session
+from tests.spark_sessions import needs_spark
 
 WITHOUT_CLUSTERS = {name: way for name, way in identity.WAYS.items() if not name.startswith(("Dask", "Spark"))}
 
@@ -39,10 +39,9 @@ def test_models_are_the_same_on_dask(tmp_path):
 
 
 @needs_spark
-def test_models_are_the_same_in_spark(tmp_path):
-    pytest.importorskip("pyspark", reason="diprime[spark] is not installed")
+def test_models_are_the_same_in_spark(spark, tmp_path):
     table, forests = Table(tmp_path, 600), [("forest", "classification"), ("forest", "regression")]
-    in_spark = identity.digests(partial(identity.fit_on, spark_session()), table, forests)
+    in_spark = identity.digests(partial(identity.fit_on, spark), table, forests)
     assert in_spark == identity.digests(in_memory, table, forests), "and tests/estimators/test_spark.py has boosting"
 
 
