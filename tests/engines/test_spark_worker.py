@@ -119,7 +119,7 @@ class TestAnswers:
     def test_a_process_that_has_no_state_takes_all_steps(self):
         pieces = pieces_of(frame())
         answer(pieces, 1, 2)
-        spark_worker.forget()
+        spark_worker.forget([])
         assert spark_worker._kept == {}
         Append.taken = 0
         assert answer(pieces, 1, 2, 3) == 10123

@@ -190,4 +190,4 @@ def _forget(rdd: RDD[Outcome]) -> None:
     drop their states with the next fit, or end, as all idle ones do after a while.
     """
     with suppress(Exception), _described(rdd.context, "forget"):
-        rdd.foreachPartition(lambda _: spark_worker.forget())
+        rdd.foreachPartition(spark_worker.forget)

@@ -162,9 +162,14 @@ def measure(pieces: Iterable[Outcome]) -> Outcome:
 _kept: dict[str, dict[int, Outcome]] = {}  # bundles in this process, by the numbers of partitions; those of one run
 
 
-def forget() -> None:
-    """Drop the states of all partitions that this process has."""
+def forget(pieces: Iterable[Outcome]) -> None:
+    """Drop the states of all partitions that this process has.
+
+    The pieces of a partition are read: Spark would end the worker, and the next fit wait for another one to begin.
+    """
     _kept.clear()
+    for _ in pieces:
+        pass
 
 
 def answer(number: int, pieces: Iterable[Outcome], order: Order) -> Outcome:

@@ -83,5 +83,5 @@ def test_a_part_that_fails_keeps_what_it_measured(monkeypatch, tmp_path):
 
 
 def test_every_part_says_how_long_it_takes():
-    options = argparse.Namespace(rows=[100_000_000], dask_rows=10_000_000)
+    options = argparse.Namespace(rows=[100_000_000], dask_rows=10_000_000, spark_rows=1_000_000)
     assert all(0 < part.minutes(options) < 25 for part in scale.PARTS.values())
