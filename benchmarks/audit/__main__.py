@@ -1,9 +1,9 @@
 """An audit of epsilon that anybody can run: ``python -m benchmarks.audit``.
 
-It takes about half an hour of one core, or with ``--quick`` a minute, and ends with an error if a claim is refuted or a
-control is not caught. With ``--write``, earlier results are kept, each with its commit, and replaced one by one, so a
-run can be interrupted; ``--fresh`` forgets them. Random bits come from the operating system, so every run is another
-experiment.
+It takes about three quarters of an hour of one core, or with ``--quick`` a minute, and ends with an error if a claim is
+refuted or a control is not caught. With ``--write``, earlier results are kept, each with its commit, and replaced one
+by one, so a run can be interrupted; ``--fresh`` forgets them. Random bits come from the operating system, so every run
+is another experiment.
 """
 
 from __future__ import annotations
