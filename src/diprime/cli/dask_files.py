@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,10 +64,10 @@ class DaskFiles:
 
         n = len(self._paths)
         arguments = [Sealed(path) for path in self._paths], [Sealed(domain)] * n, [Sealed(self._target)] * n
-        encoded = encode_on_workers(self._client, read_file, *arguments, shown=shown)
-        if not any(encoded.placed.sizes):
-            raise InputError(f"{self._paths[0]} has no rows.")
-        yield encoded
+        with closing(encode_on_workers(self._client, read_file, *arguments, shown=shown)) as encoded:
+            if not any(encoded.placed.sizes):
+                raise InputError(f"{self._paths[0]} has no rows.")
+            yield encoded
 
 
 @guarded

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 from distributed import Actor, Client, Future, wait
@@ -79,6 +80,7 @@ class Desks:
         self._client: Client = tasks.client
         self._bundles = bundles
         self._desks: list[_Open] = []
+        self._made: list[Future] = []  # those of all desks that were ever opened
         self._n_tries = N_TRIES
 
     def outcomes(self, work: Sequence[Sealed]) -> list[Outcome] | None:
@@ -95,6 +97,16 @@ class Desks:
             self._desks = []
             return None
 
+    def close(self) -> None:
+        """Let workers drop their desks, and the rows in them.
+
+        The handles of actors are in cycles of references, which would keep them until Python looks for such.
+        """
+        if self._made and self._client.status == "running":
+            with suppress(Exception):  # if the cluster is lost, so are they
+                self._client.cancel(self._made, force=True)
+        self._made = []
+
     def _opened(self) -> list[_Open]:
         """Open a desk on each worker that has bundles."""
         self._n_tries -= 1
@@ -106,6 +118,7 @@ class Desks:
             _Open(numbers, made := self._submitted(numbers, address), Actor(Desk, address, made.key))
             for address, numbers in of_workers.items()
         ]
+        self._made += [desk.made for desk in desks]
         wait([desk.made for desk in desks], timeout=OPEN_SECONDS)
         return desks
 

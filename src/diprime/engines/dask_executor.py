@@ -62,12 +62,14 @@ class DaskExecutor:
         The client of the cluster.
     placed : Placed
         The partitions.
+    desks : Desks
+        What takes short steps.
     """
 
-    def __init__(self, client: Client, placed: Placed) -> None:
+    def __init__(self, client: Client, placed: Placed, desks: Desks) -> None:
         self.sizes = placed.sizes
         self._tasks = Tasks(client)
-        self._desks = Desks(self._tasks, placed.bundles)
+        self._desks = desks
         self._placed = placed
         self._run = uuid4().hex
         self._steps: list[Sequence[Step]] = []  # all steps so far, should a worker be lost
@@ -188,14 +190,21 @@ class DaskPartitions(RemotePartitions):
         The client of the cluster.
     placed : Placed
         The rows.
+    desks : Desks
+        What takes short steps of fits to them.
     """
 
     client: Client
     placed: Placed
+    desks: Desks
 
     def executor(self, threads: Threads) -> DaskExecutor:
         """Return what runs the steps of a fit on them; workers take their own threads."""
-        return DaskExecutor(self.client, self.placed)
+        return DaskExecutor(self.client, self.placed, self.desks)
+
+    def close(self) -> None:
+        """Let workers drop what is not dropped with this object."""
+        self.desks.close()
 
 
 def encode_on_workers(
@@ -225,4 +234,5 @@ def encode_on_workers(
 
     with told():
         tasks.wait_for(show)
-    return DaskPartitions(client, _place(tasks, parts, tasks.results(sizes)))
+    placed = _place(tasks, parts, tasks.results(sizes))
+    return DaskPartitions(client, placed, Desks(tasks, placed.bundles))

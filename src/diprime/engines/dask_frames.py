@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import dask.dataframe as dd
@@ -38,7 +38,12 @@ class DaskTable:
 
     @contextmanager
     def partitions(self, domain: Domain, *, shown: bool) -> Iterator[DaskPartitions]:
-        """Let the workers of the current client encode the rows; they stay there."""
+        """Let the workers of the current client encode the rows, which stay there until the end of a block."""
+        with closing(self._encoded(domain, shown=shown)) as partitions:
+            yield partitions
+
+    def _encoded(self, domain: Domain, *, shown: bool) -> DaskPartitions:
+        """Let the workers encode the rows, and drop their tables."""
         client = current_client()
         domain.reader(self.no_rows)  # mistakes in names and types are told before anything is computed
         pairs = dd.map_partitions(
@@ -46,7 +51,7 @@ class DaskTable:
         )
         tables = client.compute(pairs.to_delayed())
         n = len(tables)
-        yield encode_on_workers(client, _encode, tables, [Sealed(domain)] * n, list(range(n)), shown=shown)
+        return encode_on_workers(client, _encode, tables, [Sealed(domain)] * n, list(range(n)), shown=shown)
 
 
 def _check_kinds(X: Any, y: Any) -> None:
