@@ -27,7 +27,7 @@ from diprime import (
 )
 from diprime.model.files import to_bytes
 
-Client = pytest.importorskip("distributed", reason="diprime[dask] is not installed").Client
+distributed = pytest.importorskip("distributed", reason="diprime[dask] is not installed")
 dd = pytest.importorskip("dask.dataframe", reason="diprime[dask] is not installed")
 
 from tests.dask_clusters import (  # noqa: E402 -- needs Dask
@@ -282,7 +282,7 @@ def test_without_a_client_an_error_says_how_to_make_one():
 
 def test_an_asynchronous_client_is_refused():
     async def fit():
-        async with Client(asynchronous=True, processes=False, n_workers=1, dashboard_address=":0"):
+        async with distributed.Client(asynchronous=True, processes=False, n_workers=1, dashboard_address=":0"):
             frame = dd.from_pandas(table(CLASSES), npartitions=2)
             with pytest.raises(ValueError, match="The Dask client is asynchronous"):
                 DiPriMeClassifier(epsilon=1, domain=CLASSES).fit(frame[NAMES], frame["target"])
@@ -356,7 +356,7 @@ class TestLostScheduler:
             began = []
 
             def lose():
-                lose_scheduler(process, Client.current(), noticed=noticed)
+                lose_scheduler(process, distributed.Client.current(), noticed=noticed)
                 began.append(time.monotonic())
 
             if step == 0:
@@ -373,26 +373,31 @@ class TestLostScheduler:
         assert not {"forest_", "privacy_"} & set(vars(model))
 
 
+class TaskNames(distributed.SchedulerPlugin):
+    """Notes the names of all tasks of a cluster."""
+
+    def __init__(self):
+        self.names = set()
+
+    def transition(self, key, *args, **kwargs):
+        self.names.add(str(key))
+
+
 def test_names_of_tasks_and_logs_tell_nothing_of_rows(monkeypatch):
     """All names are words and a number that counts; a failure is not logged, for tasks do not fail."""
     log = io.StringIO()
     handler = logging.StreamHandler(log)
-    names = set()
+    tasks = TaskNames()
     with cluster(2) as client:
         logger = logging.getLogger("distributed")
         logger.addHandler(handler)
-
-        def look():
-            names.update(str(key) for key in client.cluster.scheduler.tasks)
-
-        for step in (2, 4, 6):
-            before_step(monkeypatch, step, look)
+        client.cluster.scheduler.add_plugin(tasks)
         on_dask("boosted classes", verbose=0)
         monkeypatch.setattr("diprime.engines.remote.Bundle._take", _fail)
         with pytest.raises(RuntimeError, match=r"could not work on rows \(LookupError\)") as caught:
             on_dask("boosted classes")
         logger.removeHandler(handler)
-    ours = [name for name in names if "diprime" in name]
+    ours = [name for name in tasks.names if "diprime" in name]
     assert ours
     assert all(pd.Series(ours).str.fullmatch(r"\(?'?diprime-[a-z-]+-[0-9a-f]{14}'?(, \d+\))?"))
     assert "271828" not in log.getvalue() + str(caught.value)
