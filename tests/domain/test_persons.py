@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diprime.domain.persons import MAX_RECORDS, UNKNOWN, PersonIndex, person_weight
+from diprime.domain.persons import MAX_RECORDS, UNKNOWN, PersonIndex, one_record_each, person_weight
 from diprime.domain.target_layout import TargetLayout
 
 NAMES = ["ann", "bob", None, "ann", "cem"]
@@ -192,3 +192,13 @@ def test_what_equals_an_id_and_is_none_changes_nobody():
 def test_days_can_be_persons_and_no_day_is_nobody(unit):
     days = np.array(["2020-01-01", "NaT", "2020-01-02", "2020-01-01", "NaT"], dtype=f"M8[{unit}]")
     assert PersonIndex().encode(days).tolist() == [0, UNKNOWN, 1, 0, UNKNOWN]
+
+
+@given(st.lists(st.tuples(st.integers(UNKNOWN, 4), st.integers(0, 3)), max_size=30))
+def test_one_record_of_each_person_is_drawn_by_its_bits(records):
+    persons = np.array([person for person, _ in records], dtype=np.int64)
+    bits = np.array([word for _, word in records], dtype=np.uint64)
+    drawn = np.flatnonzero(one_record_each(persons, bits)).tolist()
+    known = set(persons.tolist()) - {UNKNOWN}
+    least = [min((word, i) for i, (person, word) in enumerate(records) if person == one)[1] for one in known]
+    assert drawn == sorted(least)
