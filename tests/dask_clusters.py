@@ -12,7 +12,7 @@ from distributed import Client, LocalCluster
 
 from diprime.engines import dask_frames
 from diprime.engines.dask_executor import DaskExecutor
-from tests import watched_steps
+from tests import watched_questions
 
 
 @contextmanager
@@ -77,6 +77,6 @@ def before_encoding(monkeypatch, happens):
     monkeypatch.setattr(dask_frames, "encode_on_workers", watched)
 
 
-def before_step(monkeypatch, number, happens):
-    """Let something happen right before a step of the next fit."""
-    watched_steps.before_step(monkeypatch, DaskExecutor, number, happens)
+def before_question(monkeypatch, number, happens):
+    """Let something happen right before a question of the next fit."""
+    watched_questions.before_question(monkeypatch, DaskExecutor, number, happens)

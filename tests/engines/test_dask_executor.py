@@ -77,7 +77,7 @@ def test_answers_are_those_of_rows_in_memory(client, monkeypatch, fan_in, short)
     assert_same(answers(engine(client), LAYOUT, IndependentAssignment(3)), expected())
 
 
-def test_one_sum_is_fetched_for_a_question_and_few_for_a_step(client, monkeypatch):
+def test_one_sum_is_fetched_and_of_small_answers_few(client, monkeypatch):
     monkeypatch.setattr(dask_tasks, "FAN_IN", 2)
     fetched = []
     results = dask_tasks.Tasks.results
@@ -90,14 +90,42 @@ def test_one_sum_is_fetched_for_a_question_and_few_for_a_step(client, monkeypatc
     assert len(placed.placed.bundles) == 3
     monkeypatch.setattr(dask_tasks.Tasks, "results", watched)
     executor = placed.executor(Threads(1))
-    assert executor.ask(total_weight) == 300
-    assert fetched == [1]
-    assert executor.advance([_begin] * 8) == 8
-    assert fetched == [1, 2]
+    monkeypatch.setattr(dask_executor, "SHORT_SECONDS", 0)
+    for question, then in ((total_weight, 2), (many_numbers, 1)):
+        assert (executor.ask(question) == 300).all()
+        assert fetched == [1]  # how large it is is not known
+        assert (executor.ask(question) == 300).all()
+        assert fetched == [1, then]
+        fetched.clear()
 
 
-def _begin(state, threads):
-    return state, np.ones(1, dtype=np.int64)
+def many_numbers(state, threads, out=None):
+    return np.full(1 << 14, state.rows.n_rows)
+
+
+def test_all_steps_are_taken_that_come_before_a_question(client):
+    executor = partitions(client, *rows()).executor(Threads(1))
+    executor.advance([Append()] * 8)
+    executor.advance([Append(i) for i in range(8)])
+    assert executor.ask(see).tolist() == [300, 28]
+    assert executor.ask(see).tolist() == [300, 28]
+    executor.advance([Append(100)] * 8)
+    assert executor.ask(see).tolist() == [300, 28, 800]
+
+
+class Append:
+    """The step that appends a number; the first one begins with the number of rows."""
+
+    def __init__(self, *numbers):
+        self.numbers = numbers
+
+    def __call__(self, state, threads):
+        before = state if isinstance(state, np.ndarray) else [state.rows.n_rows]
+        return np.array([*before, *self.numbers])
+
+
+def see(state, threads):
+    return state
 
 
 def test_a_bundle_has_the_partitions_of_its_worker(client):
@@ -136,7 +164,7 @@ class DieOnce:
         if not Path(self.file).exists():
             Path(self.file).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return state, np.array([state.rows.n_rows])
+        return state
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes are killed in another way here")
@@ -144,23 +172,24 @@ def test_a_worker_that_is_killed_during_a_step_costs_time_only(tmp_path):
     with cluster(2, processes=True) as client:
         executor = partitions(client, *rows()).executor(Threads(1))
         n = len(executor.sizes)
-        assert executor.advance([_begin] * n) == n
-        assert executor.advance([DieOnce(str(tmp_path / "died"))] * n) == 300
-        assert (tmp_path / "died").exists()
         assert executor.ask(total_weight) == 300
+        executor.advance([DieOnce(str(tmp_path / "died"))] * n)
+        assert executor.ask(total_weight) == 300
+        assert (tmp_path / "died").exists()
 
 
-def test_a_step_whose_kind_was_short_goes_to_desks(client, monkeypatch):
+def test_a_question_whose_kind_was_short_goes_to_desks(client, monkeypatch):
     monkeypatch.setattr(dask_executor, "SHORT_SECONDS", math.inf)
     executor = partitions(client, *rows()).executor(Threads(1))
-    assert executor.advance([_begin] * 8) == 8  # how long it takes is not known
+    assert executor.ask(total_weight) == 300  # how long it takes is not known
     monkeypatch.delattr(dask_tasks.Tasks, "map")
-    assert executor.advance([_begin] * 8) == 8
+    assert executor.ask(total_weight) == 300
 
 
-def test_a_step_whose_kind_was_long_is_a_task(client, monkeypatch):
-    monkeypatch.setattr(dask_executor, "SHORT_SECONDS", 1e-9)
+@pytest.mark.parametrize(("question", "short"), [(total_weight, 1e-9), (many_numbers, math.inf)])
+def test_a_question_whose_kind_was_long_or_large_is_a_task(client, monkeypatch, question, short):
+    monkeypatch.setattr(dask_executor, "SHORT_SECONDS", short)
     monkeypatch.delattr(dask_desks.Desks, "outcomes")
     executor = partitions(client, *rows()).executor(Threads(1))
     for _ in range(3):
-        assert executor.advance([_begin] * 8) == 8
+        assert (executor.ask(question) == 300).all()

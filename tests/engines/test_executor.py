@@ -120,7 +120,8 @@ def test_more_rows_than_a_bin_counts_are_counted_in_pieces_and_added_up_in_two_p
 def test_the_comparison_notices_a_partition_that_is_forgotten():
     class Forgetful(InProcess):
         def ask(self, question, out=None):
-            return question(self._states[0], self._threads)
+            total = super().ask(question)
+            return total - question(self._states[1], self._threads)
 
     def make(executor, *rest):
         return PartitionedEngine(Forgetful(executor._states, executor.sizes, Threads(1)), *rest)
@@ -135,30 +136,56 @@ def test_the_comparison_notices_a_partition_that_is_forgotten():
         assert_same(found, expected)
 
 
-def test_the_smaller_sibling_is_that_of_all_partitions_together():
-    """In each partition the other one is the smaller: what is counted has to be the same in both."""
-    codes = np.zeros((8, 1), dtype=np.uint8)
-    codes[[0, 4, 5, 6]] = 1  # one of four on the right, then three of four
-    layout, asked = LAYOUTS["binary"], []
+def watched(asked):
+    """Return a kind of engine whose questions are noted."""
 
     class Watched(InProcess):
         def ask(self, question, out=None):
             asked.append(question)
             return super().ask(question, out)
 
-    def make(executor, *rest):
-        return PartitionedEngine(Watched(executor._states, executor.sizes, Threads(1)), *rest)
+    return lambda executor, *rest: PartitionedEngine(Watched(executor._states, executor.sizes, Threads(1)), *rest)
 
-    engine = tree_engine(EncodedRows(codes), np.zeros(8, dtype=np.int32), layout, Threads(1), kind=make, cuts=[4])
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("n_right", [5, 7, 9])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_smaller_sibling_of_all_partitions_together_is_counted(name, n_right, wide, monkeypatch):
+    """One of six goes right in the first partition; in the second, more than half do."""
+    layout, asked = LAYOUTS[name], []
+    if wide:
+        monkeypatch.setattr(TargetLayout, "max_rows", 10)
+    codes = np.full((16, 2), 9, dtype=np.uint8)
+    codes[:, 1] = 200
+    codes[0, 1] = codes[6 : 5 + n_right, 1] = 77
+    target = np.arange(16, dtype=np.int32) % layout.n_targets
+    engine = tree_engine(EncodedRows(codes), target, layout, Threads(1), kind=watched(asked), cuts=[6])
+    assert engine._wide == wide
     engine.assign_trees(IndependentAssignment(1), RandomSource(0))
     engine.start()
     engine.histograms(0, 1)
+    asked.clear()
     mask = np.zeros((1, 32), dtype=np.uint8)
-    mask[0, 0] = 2
-    engine.route(np.zeros(1, dtype=np.int32), mask)
-    bins = bins_of(engine, 0, 2)
-    assert len(asked[-1].nodes) == 1, "one of the two is counted, in both partitions"
-    assert (bins >> np.uint64(layout.shift)).sum(axis=1).tolist() == [4, 4]
+    mask[0, 77 // 8] = 1 << 77 % 8
+    engine.route(np.ones(1, dtype=np.int32), mask)
+    engine.histograms(0, 2)
+    assert [question.nodes.tolist() for question in asked] == [[int(n_right < 8)]]
+    assert engine.node_target_counts().sum(axis=1).tolist() == [16 - n_right, n_right]
+
+
+def test_a_level_is_one_trip_to_the_partitions():
+    asked = []
+    codes, target, _ = drawn_rows(LAYOUTS["binary"], 300)
+    engine = tree_engine(EncodedRows(codes), target, LAYOUTS["binary"], Threads(1), kind=watched(asked), cuts=[100])
+    engine.assign_trees(IndependentAssignment(3), RandomSource(0))
+    engine.start()
+    asked.clear()
+    for level in range(3):
+        n_nodes = 3 << level
+        engine.histograms(0, n_nodes)
+        engine.route(np.zeros(n_nodes, dtype=np.int32), np.full((n_nodes, 32), 2, dtype=np.uint8))
+    engine.node_sums(LAYOUTS["binary"].whole_range)
+    assert len(asked) == 4
 
 
 def test_answers_are_added_in_the_memory_that_is_offered():

@@ -84,16 +84,21 @@ def test_states_are_kept_by_workers_and_forgotten_at_the_end(context):
     rows = placed(context)
     rows.rdd.persist()
     executor = SparkExecutor(rows)
-    executor.advance([_begin] * 4)
+    executor.advance([_one_for_each] * 4)
+    assert executor.ask(_see) == 4
     assert _n_kept(context) > 0
     spark_executor._forget(rows.rdd)
     assert _n_kept(context) == 0
-    assert executor.advance([_begin] * 4) == 4  # all steps are taken again
+    assert executor.ask(_see) == 4  # all steps are taken again
     rows.rdd.unpersist()
 
 
-def _begin(state, threads):
-    return state, np.ones(1, dtype=np.int64)
+def _one_for_each(state, threads):
+    return np.ones(1, dtype=np.int64)
+
+
+def _see(state, threads):
+    return state
 
 
 def _n_kept(context):

@@ -32,7 +32,7 @@ dd = pytest.importorskip("dask.dataframe", reason="diprime[dask] is not installe
 
 from tests.dask_clusters import (  # noqa: E402 -- needs Dask
     before_encoding,
-    before_step,
+    before_question,
     cluster,
     kill_a_worker,
     lose_scheduler,
@@ -332,24 +332,24 @@ class TestPredictions:
 
 
 class TestLostWorkers:
-    @pytest.mark.parametrize(("name", "step"), [("forest of numbers", 5), ("boosted classes", 7)])
-    def test_a_worker_that_is_killed_costs_time_only(self, processes, monkeypatch, name, step):
+    @pytest.mark.parametrize(("name", "number"), [("forest of numbers", 5), ("boosted classes", 7)])
+    def test_a_worker_that_is_killed_costs_time_only(self, processes, monkeypatch, name, number):
         processes.wait_for_workers(2)
-        before_step(monkeypatch, step, lambda: kill_a_worker(processes))
+        before_question(monkeypatch, number, lambda: kill_a_worker(processes))
         assert digits(on_dask(name)) == digits(in_memory(name))
 
 
 class TestLostScheduler:
     """The fit ends at once, although its client tries for a minute to find the scheduler again.
 
-    Before the first step after the rows are in place, nothing has been released, and nothing is charged.
+    Before the first question, nothing has been released, and nothing is charged.
     """
 
     @pytest.mark.parametrize(
-        ("step", "noticed", "charged"),
+        ("number", "noticed", "charged"),
         [(0, True, False), (1, True, False), (1, False, False), (2, False, True), (5, True, True)],
     )
-    def test_the_fit_ends_with_one_sentence(self, monkeypatch, tmp_path, step, noticed, charged):
+    def test_the_fit_ends_with_one_sentence(self, monkeypatch, tmp_path, number, noticed, charged):
         model = DiPriMeBoostingClassifier(epsilon=4, domain=CLASSES, n_rounds=8)
         frame = dd.from_pandas(table(CLASSES), npartitions=2)
         with scheduler_process(tmp_path) as process:
@@ -359,10 +359,10 @@ class TestLostScheduler:
                 lose_scheduler(process, distributed.Client.current(), noticed=noticed)
                 began.append(time.monotonic())
 
-            if step == 0:
+            if number == 0:
                 before_encoding(monkeypatch, lose)
             else:
-                before_step(monkeypatch, step, lose)
+                before_question(monkeypatch, number, lose)
             with Budget(5, 1e-3) as budget, pytest.raises(RuntimeError, match="has lost the Dask cluster") as caught:
                 model.fit(frame[NAMES], frame["target"])
             assert time.monotonic() - began[0] < 30

@@ -35,7 +35,7 @@ from tests.spark_sessions import (
     logs,
     persisted,
 )
-from tests.watched_steps import before_step
+from tests.watched_questions import before_question
 
 pytestmark = NEEDED
 
@@ -155,10 +155,10 @@ class TestFit:
 
 class TestLostProcesses:
     @pytest.mark.parametrize(
-        ("name", "step", "kill"), [("boosted numbers", 4, kill_a_worker), ("forest of classes", 4, kill_an_executor)]
+        ("name", "number", "kill"), [("boosted numbers", 4, kill_a_worker), ("forest of classes", 4, kill_an_executor)]
     )
-    def test_they_cost_time_only(self, spark, frame, here, monkeypatch, name, step, kill):
-        before_step(monkeypatch, SparkExecutor, step, lambda: kill(spark))
+    def test_they_cost_time_only(self, spark, frame, here, monkeypatch, name, number, kill):
+        before_question(monkeypatch, SparkExecutor, number, lambda: kill(spark))
         assert digits(on_spark(name, frame)) == digits(in_memory(name, here))
 
     def test_an_interrupted_fit_leaves_nothing(self, spark, frame, monkeypatch):
@@ -166,7 +166,7 @@ class TestLostProcesses:
             assert persisted(spark) == 1
             raise KeyboardInterrupt
 
-        before_step(monkeypatch, SparkExecutor, 2, interrupt)
+        before_question(monkeypatch, SparkExecutor, 2, interrupt)
         with pytest.raises(KeyboardInterrupt):
             on_spark("boosted numbers", frame)
         assert persisted(spark) == 0
@@ -186,7 +186,7 @@ class TestLostProcesses:
             source.write_text("20")
             kill_an_executor(spark)
 
-        before_step(monkeypatch, SparkExecutor, 4, lose)
+        before_question(monkeypatch, SparkExecutor, 4, lose)
         model = model_of("boosted classes")
         with pytest.raises(RuntimeError, match="its rows are not those of the first time, so there is no model"):
             model.fit(of_target(changing, "boosted classes"), "class")

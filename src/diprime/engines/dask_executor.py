@@ -1,16 +1,16 @@
 """Partitions on the workers of a Dask cluster. This module needs the extra ``diprime[dask]``.
 
 Rows are encoded by tasks, and stay on the workers that encoded them. One further task for each thread of a worker puts
-them into a :class:`~diprime.engines.remote.Bundle`, which keeps the states of its partitions as well. To take a step, a
-bundle gets a task with that step alone. When a worker is lost, others encode its rows anew, because the scheduler knows
-how, and their bundle answers that it is behind; the coordinator then sends all steps that it lacks. The states are the
-same, bit for bit, so a lost worker costs time and nothing else.
+them into a :class:`~diprime.engines.remote.Bundle`, which keeps the states of its partitions as well. To answer a
+question, a bundle gets a task with it and the steps since the last one. When a worker is lost, others encode its rows
+anew, because the scheduler knows how, and their bundle answers that it is behind; the coordinator then sends all steps
+that it lacks. The states are the same, bit for bit, so a lost worker costs time and nothing else.
 
-Answers to questions, such as histograms, are added up on the workers, first those of the same worker and then in a
-tree, and only the sum is fetched. Answers of steps are small: the coordinator adds up the last few of them.
+Answers are added up on the workers, first those of the same worker and then in a tree, and only the sum is fetched. If
+those of a kind are small, the coordinator adds up the last few of them itself.
 
-Steps of a kind that takes long are tasks, which the dashboard shows. Those of a kind that is as short as the way of a
-task through the scheduler go to :mod:`~diprime.engines.dask_desks` instead.
+Questions of a kind that takes long are tasks, which the dashboard shows. Those of a kind that is as short as the way of
+a task through the scheduler, and whose answers are small, go to :mod:`~diprime.engines.dask_desks` instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ from diprime.engines.executor import Answer, Question, Step
 from diprime.engines.remote import Behind, Outcome, RemotePartitions, Sealed, Task, opened, words_of
 
 SHORT_SECONDS = 0.25
-"""A step that takes longer is a task: what it takes the scheduler does not matter, and the dashboard shows it."""
+"""What takes longer is a task: what it takes the scheduler does not matter, and the dashboard shows it."""
+SMALL_BYTES = 1 << 16
+"""How large answers are that the coordinator may get of every worker, and not only their sum."""
 
 
 def current_client() -> Client:
@@ -51,6 +53,35 @@ def current_client() -> Client:
     if client.asynchronous:
         raise ValueError("The Dask client is asynchronous, and a fit waits for its results; make one that is not.")
     return client
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a kind of question is like: it is asked again and again, of the same rows.
+
+    Attributes
+    ----------
+    seconds : float
+        What it took, with the steps before it.
+    n_bytes : float
+        The size of the answer.
+    """
+
+    seconds: float
+    n_bytes: float
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the way of a task through the scheduler matters."""
+        return self.seconds < SHORT_SECONDS
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the coordinator may get the answers of every worker."""
+        return self.n_bytes <= SMALL_BYTES
+
+
+UNKNOWN = Kind(math.inf, math.inf)
 
 
 class DaskExecutor:
@@ -73,45 +104,45 @@ class DaskExecutor:
         self._placed = placed
         self._run = uuid4().hex
         self._steps: list[Sequence[Step]] = []  # all steps so far, should a worker be lost
-        self._seconds: dict[str, float] = {}  # what the last step of each kind took
+        self._n_taken = 0  # how many of them bundles have taken that were not lost
+        self._kinds: dict[str, Kind] = {}  # what the last question of each kind was like
 
-    def advance(self, steps: Sequence[Step]) -> Answer:
-        """Change the state of every partition by a step of its own; return the sum of the answers."""
-        words, n_before = words_of(steps[0]), len(self._steps)
+    def advance(self, steps: Sequence[Step]) -> None:
+        """Change the state of every partition by a step of its own, when something is asked."""
         self._steps.append(steps)
-        begin = time.perf_counter()
-        total: Answer | Behind | None = None
-        if self._seconds.get(words, math.inf) < SHORT_SECONDS:
-            total = self._sum_at_desks(n_before)
-        if total is None or isinstance(total, Behind):
-            total = self._answer(words, None, n_before)
-        self._seconds[words] = time.perf_counter() - begin
-        return total
 
     def ask(self, question: Question, out: Answer | None = None) -> Answer:
         """Return the sum of the answers of all partitions; it does not use ``out``."""
-        return self._answer(words_of(question), question, len(self._steps))
-
-    def _answer(self, words: str, question: Question | None, n_before: int) -> Answer:
-        """Return the sum of answers; where states were lost, let them be made anew."""
-        total = self._sum(words, question, n_before)
-        while isinstance(total, Behind):
-            total = self._sum(words, question, total.n_steps)
+        words = words_of(question)
+        kind = self._kinds.get(words, UNKNOWN)
+        begin = time.perf_counter()
+        total = self._sum_at_desks(question) if kind.is_short and kind.is_small else None
+        if total is None or isinstance(total, Behind):
+            total = self._sum_by_tasks(question, whole=not kind.is_small)
+        self._kinds[words] = Kind(time.perf_counter() - begin, total.nbytes)
+        self._n_taken = len(self._steps)
         return total
 
-    def _sum(self, words: str, question: Question | None, n_before: int) -> Answer | Behind:
-        """Let all bundles answer that have taken so many steps; add up on the workers."""
-        work = self._work(question, n_before)
-        answers = iter(self._tasks.map(words, remote.work_on_rows, self._placed.bundles, work))
-        sums = [self._tasks.tree(list(islice(answers, n)))[0] for n in self._placed.n_of_workers]
-        return _total(self._tasks.results(self._tasks.tree(sums, whole=question is not None)))
+    def _sum_by_tasks(self, question: Question, *, whole: bool) -> Answer:
+        """Return the sum of answers; where states were lost, let them be made anew."""
+        total = self._sum(question, self._n_taken, whole=whole)
+        while isinstance(total, Behind):
+            total = self._sum(question, total.n_steps, whole=whole)
+        return total
 
-    def _sum_at_desks(self, n_before: int) -> Answer | Behind | None:
-        """Let all bundles answer that have taken so many steps, without the scheduler; None if that is not possible."""
-        outcomes = self._desks.outcomes(self._work(None, n_before))
+    def _sum(self, question: Question, n_before: int, *, whole: bool) -> Answer | Behind:
+        """Let all bundles answer that have taken so many steps; add up on the workers, the whole or most of it."""
+        work = self._work(question, n_before)
+        answers = iter(self._tasks.map(words_of(question), remote.work_on_rows, self._placed.bundles, work))
+        sums = [self._tasks.tree(list(islice(answers, n)))[0] for n in self._placed.n_of_workers]
+        return _total(self._tasks.results(self._tasks.tree(sums, whole=whole)))
+
+    def _sum_at_desks(self, question: Question) -> Answer | Behind | None:
+        """Let all bundles answer without the scheduler; None if that is not possible."""
+        outcomes = self._desks.outcomes(self._work(question, self._n_taken))
         return None if outcomes is None else _total([opened(outcome) for outcome in outcomes])
 
-    def _work(self, question: Question | None, n_before: int) -> list[Sealed]:
+    def _work(self, question: Question, n_before: int) -> list[Sealed]:
         """Return what bundles are to do that have taken so many steps."""
         steps = self._steps[n_before:]
         return [

@@ -3,10 +3,13 @@
 A fit is a coordinator, which decides and releases, and *partitions* of the rows, which answer with sums of integers.
 An :class:`Executor` owns the partitions. It knows two things to do with them:
 
-* ``advance(steps)`` replaces the state of every partition, ``state, answer = step(state, threads)``, and returns the
-  sum of the answers.
+* ``advance(steps)`` replaces the state of every partition, ``state = step(state, threads)``. An executor may put this
+  off until something is asked.
 * ``ask(question)`` leaves the states as they are, ``answer = question(state, threads)``, and returns the sum of the
   answers.
+
+So a level of a forest or a round of boosting is one trip to the partitions: the rows move to where the last splits send
+them, and are counted. What is larger than memory is read once, and a cluster gets one task for each partition.
 
 At first, the state of a partition is a :class:`~diprime.engines.partition.Partition`: its encoded rows. The first step
 of an engine makes what it needs of them (:mod:`~diprime.engines.tree_partition`,
@@ -55,10 +58,10 @@ class State(Protocol):
 
 
 class Step(Protocol):
-    """A function that changes the state of a partition, and answers."""
+    """A function that changes the state of a partition."""
 
-    def __call__(self, state: Any, threads: Threads, /) -> tuple[State, Answer]:
-        """Use up the state; return the next one and an answer."""
+    def __call__(self, state: Any, threads: Threads, /) -> State:
+        """Use up the state; return the next one."""
 
 
 class Question(Protocol):
@@ -82,8 +85,8 @@ class Executor(Protocol):
     def sizes(self) -> Sequence[int]:
         """The number of rows of each partition."""
 
-    def advance(self, steps: Sequence[Step]) -> Answer:
-        """Change the state of every partition by a step of its own; return the sum of the answers."""
+    def advance(self, steps: Sequence[Step]) -> None:
+        """Change the state of every partition by a step of its own, at the latest when something is asked."""
 
     def ask(self, question: Question, out: Answer | None = None) -> Answer:
         """Return the sum of the answers of all partitions.
@@ -110,29 +113,22 @@ class InProcess:
         self.sizes = list(sizes)
         self._states = list(states)
         self._threads = threads
+        self._put_off: list[Sequence[Step]] = []
 
-    def advance(self, steps: Sequence[Step]) -> Answer:
-        """Change the state of every partition by a step of its own; return the sum of the answers."""
-        total: Answer | None = None
-        for i, step in enumerate(steps):
-            self._states[i], answer = step(self._states[i], self._threads)
-            total = _added(total, answer)
-        assert total is not None
-        return total
+    def advance(self, steps: Sequence[Step]) -> None:
+        """Change the state of every partition by a step of its own, when something is asked."""
+        self._put_off.append(steps)
 
     def ask(self, question: Question, out: Answer | None = None) -> Answer:
         """Return the sum of the answers of all partitions, which may be in the memory of ``out``."""
-        first, *others = self._states
-        total = question(first, self._threads, out)
-        for state in others:
-            total = _added(total, question(state, self._threads))
+        steps, self._put_off = self._put_off, []
+        total = question(self._advanced(0, steps), self._threads, out)
+        for i in range(1, len(self._states)):
+            np.add(total, question(self._advanced(i, steps), self._threads), out=total)
         return total
 
-
-def _added(total: Answer | None, answer: Answer) -> Answer:
-    """Add an answer to a sum, in the memory of the first one."""
-    return answer if total is None else np.add(total, answer, out=total)
-
-
-NOTHING: Answer = np.zeros(0, dtype=np.int64)
-"""The answer of a step that has nothing to tell."""
+    def _advanced(self, i: int, steps: Sequence[Sequence[Step]]) -> State:
+        """Let a partition take its steps; return its state."""
+        for step in steps:
+            self._states[i] = step[i](self._states[i], self._threads)
+        return self._states[i]

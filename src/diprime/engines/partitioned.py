@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from diprime._util.threads import Threads
 from diprime.domain.target_layout import Bins, TargetLayout, Windows
 from diprime.engines.assignment import TreeAssignment
-from diprime.engines.executor import Answer, Executor, Step
+from diprime.engines.executor import Executor, Step
 from diprime.engines.partition import total_weight
 from diprime.engines.protocol import Histograms
 from diprime.engines.tree_partition import (
@@ -29,6 +30,22 @@ from diprime.kernels.constants import N_CODES
 from diprime.privacy.randomness import RandomSource
 
 CHUNK_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class Parents:
+    """The nodes of the level above.
+
+    Attributes
+    ----------
+    histograms : Histograms
+        Their histograms.
+    right_is_smaller : array of shape (n_nodes,)
+        Whether fewer records go right than left.
+    """
+
+    histograms: Histograms
+    right_is_smaller: npt.NDArray[np.bool_]
 
 
 class PartitionedEngine:
@@ -58,9 +75,9 @@ class PartitionedEngine:
         self._buffers: list[Bins | None] = [None, None]
         self._advance(begin_trees)
 
-    def _advance(self, step: Step) -> Answer:
+    def _advance(self, step: Step) -> None:
         """Let every partition take the same step."""
-        return self._executor.advance([step] * len(self._executor.sizes))
+        self._executor.advance([step] * len(self._executor.sizes))
 
     def target_counts(self) -> npt.NDArray[np.int64]:
         """Return how many of all records have each value of the target."""
@@ -68,12 +85,13 @@ class PartitionedEngine:
 
     def assign_trees(self, assignment: TreeAssignment, source: RandomSource) -> None:
         """Draw the tree of each row, for :meth:`start` to put it at the root of."""
-        n_trees = assignment.n_trees
+        self._n_trees = n_trees = assignment.n_trees
         self._executor.advance([AssignTrees(d, n_trees) for d in assignment.draws(self._executor.sizes, source)])
 
     def start(self) -> None:
         """Put every row at the root of its tree, and see numeric targets in their whole range."""
-        self._sizes: npt.NDArray[np.int64] = self._advance(start_at_roots)
+        self._advance(start_at_roots)
+        self._n_nodes = self._n_trees
         self.set_windows(self._layout.whole_range)
 
     def set_windows(self, windows: Windows) -> None:
@@ -81,19 +99,18 @@ class PartitionedEngine:
 
         This discards cached parent histograms, which saw the targets through other windows.
         """
-        n_nodes = len(self._sizes)
+        n_nodes = self._n_nodes
         self._view = TargetView(self._layout, windows)
         self._windows: npt.NDArray[np.int64] = np.zeros(n_nodes, dtype=np.int64)  # the window of each node
         if len(windows) > 1:
             self._windows = np.arange(n_nodes, dtype=np.int64)
-        self._parents: Histograms | None = None
-        self._next_parents: Histograms | None = None
+        self._parents: Parents | None = None
+        self._found: Histograms | None = None
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """Cut the nodes of the level into ranges whose histograms fit in memory together; siblings stay together."""
-        n_nodes = len(self._sizes)
-        for begin in range(0, n_nodes, self._nodes_per_chunk):
-            yield begin, min(begin + self._nodes_per_chunk, n_nodes)
+        for begin in range(0, self._n_nodes, self._nodes_per_chunk):
+            yield begin, min(begin + self._nodes_per_chunk, self._n_nodes)
 
     def _buffer(self) -> Bins:
         """Return memory for a chunk of histograms, and for one more a shard, that does not hold the parents'.
@@ -105,7 +122,7 @@ class PartitionedEngine:
         for i, buffer in enumerate(self._buffers):
             if buffer is None:
                 self._buffers[i] = buffer = np.empty(shape, dtype=np.uint64)
-            if self._parents is None or not np.may_share_memory(buffer, self._parents.bins):
+            if self._parents is None or not np.may_share_memory(buffer, self._parents.histograms.bins):
                 return buffer
         raise AssertionError("one of two buffers is always free")
 
@@ -118,8 +135,8 @@ class PartitionedEngine:
         else:
             rows = self._subtract(self._parents, begin, end, planes)
         found = Histograms(planes[0], rows, planes[1] if self._wide else None)
-        whole_level = end - begin == len(self._sizes)
-        self._next_parents = found if whole_level else None
+        whole_level = end - begin == self._n_nodes
+        self._found = found if whole_level else None
         return found
 
     def _count(self, nodes: npt.NDArray[np.int64], planes: Bins) -> None:
@@ -128,22 +145,22 @@ class PartitionedEngine:
         if not np.may_share_memory(counted, planes):
             planes[:, : len(nodes)] = counted
 
-    def _subtract(self, parents: Histograms, begin: int, end: int, planes: Bins) -> npt.NDArray[np.int64]:
+    def _subtract(self, parents: Parents, begin: int, end: int, planes: Bins) -> npt.NDArray[np.int64]:
         """Let the partitions count the smaller of two siblings, by the sizes of all partitions together.
 
         Those that are counted come first, and those that are subtracted follow. Return the row of each node.
         """
         n_pairs = (end - begin) // 2
-        sizes = self._sizes[begin:end]
         pairs = np.arange(n_pairs, dtype=np.int64)
-        second = sizes[1::2] < sizes[::2]  # whether the second of two siblings is the smaller one
+        second = parents.right_is_smaller[begin // 2 : end // 2]
         self._count(begin + 2 * pairs + second, planes)
-        above = parents.rows[begin // 2 : end // 2]
+        above = parents.histograms
+        rows_above = above.rows[begin // 2 : end // 2]
         larger = n_pairs + pairs
 
         def subtract(a: int, b: int) -> None:
-            for of_parents, bins in zip((parents.bins, parents.values), planes, strict=False):
-                histogram.subtract(of_parents, above[a:b], pairs[a:b], larger[a:b], bins)
+            for of_parents, bins in zip((above.bins, above.values), planes, strict=False):
+                histogram.subtract(of_parents, rows_above[a:b], pairs[a:b], larger[a:b], bins)
 
         self._threads.run(subtract, n_pairs)
         rows = np.stack([pairs + n_pairs * second, pairs + n_pairs * ~second], axis=1)
@@ -151,9 +168,25 @@ class PartitionedEngine:
 
     def route(self, features: npt.NDArray[np.int32], masks: npt.NDArray[np.uint8]) -> None:
         """Send the rows of every node to its children."""
-        self._sizes = self._advance(Route(features, masks))
+        self._advance(Route(features, masks))
+        self._n_nodes *= 2
         self._windows = np.repeat(self._windows, 2)
-        self._parents, self._next_parents = self._next_parents, None
+        found, self._found = self._found, None
+        self._parents = None if found is None else Parents(found, self._right_is_smaller(found, features, masks))
+
+    def _right_is_smaller(
+        self, found: Histograms, features: npt.NDArray[np.int32], masks: npt.NDArray[np.uint8]
+    ) -> npt.NDArray[np.bool_]:
+        """Return whether the right child of every node is the smaller one: the node's histogram says so.
+
+        The partitions could say it too, but then they would have to be asked before they count.
+        """
+        bins = found.bins.reshape(len(found.bins), -1, N_CODES, self._layout.n_columns)[found.rows, features]
+        counts = bins if self._wide else self._layout.unpacked(bins)[0]
+        sizes = counts.sum(axis=-1, dtype=np.int64)
+        goes_right = np.unpackbits(masks, axis=1, bitorder="little").astype(np.bool_)
+        right = np.where(goes_right, sizes, 0).sum(axis=1)
+        return np.asarray(right < sizes.sum(axis=1) - right)
 
     def node_target_counts(self) -> npt.NDArray[np.int64]:
         """Return how many records of every node have each value of the target."""

@@ -6,10 +6,18 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime.domain.target_layout import TargetLayout
-from diprime.engines.executor import Answer, Executor, Step
+from diprime.engines.executor import Executor, Step
 from diprime.engines.gradients import Gradients, Sums, gradients_of
 from diprime.engines.partition import total_weight
-from diprime.engines.score_partition import BeginScores, CodeSums, ResidualCounts, Round, StartScores, TargetCounts
+from diprime.engines.score_partition import (
+    BeginScores,
+    CodeSums,
+    ResidualCounts,
+    Round,
+    StartScores,
+    TargetCounts,
+    gradient_sums,
+)
 from diprime.engines.scores import CellGrid
 from diprime.engines.weights import check_size
 
@@ -31,9 +39,9 @@ class PartitionedScoreEngine:
         self._layout = layout
         self._advance(BeginScores(gradients_of(layout).n_scores))
 
-    def _advance(self, step: Step) -> Answer:
+    def _advance(self, step: Step) -> None:
         """Let every partition take the same step."""
-        return self._executor.advance([step] * len(self._executor.sizes))
+        self._executor.advance([step] * len(self._executor.sizes))
 
     def target_counts(self) -> npt.NDArray[np.int64]:
         """Return how many of all records have each value of the target."""
@@ -50,9 +58,9 @@ class PartitionedScoreEngine:
 
     def gradient_sums(self, grid: CellGrid, gradients: Gradients) -> Sums:
         """Sort the records into new cells and return the sums of their gradients."""
-        sums = self._advance(Round(self._steps, grid, gradients))
+        self._advance(Round(self._steps, grid, gradients))
         self._steps = np.zeros((grid.n_cells, gradients.n_scores), dtype=np.int32)
-        return sums
+        return self._executor.ask(gradient_sums)
 
     def move_scores(self, steps: npt.NDArray[np.int32]) -> None:
         """Add to the scores of every record the step of its cell; the next round does it in its own pass."""

@@ -20,7 +20,7 @@ import numpy as np
 from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.domain.batches import EncodedBatches, check_lengths
-from diprime.engines.executor import NOTHING, Answer, Question, State, Step
+from diprime.engines.executor import Answer, Question, State, Step
 from diprime.engines.partition import Partition
 from diprime.engines.persons import UsedRecords
 from diprime.privacy.randomness import RandomSource
@@ -125,8 +125,8 @@ class Bundle:
     """Partitions that a task works on, and the states that they are in.
 
     What a task answers is a function of its arguments: of the encoded partitions, the steps so far and a question. The
-    states are kept from one task to the next so that only the last step has to be taken. Where they are not those of
-    the step before, because a worker was lost and this bundle has been made anew, or a task is done again, the task
+    states are kept from one task to the next so that only the last steps have to be taken. Where they are not those
+    of the task before, because a worker was lost and this bundle has been made anew, or a task is done again, the task
     takes the steps that are lacking, if it has them, or else answers :class:`Behind`.
 
     Parameters
@@ -148,7 +148,6 @@ class Bundle:
         """Go back to the encoded rows."""
         self._states: Sequence[State] = self._partitions
         self._n_steps = 0
-        self._answer: Answer = NOTHING
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
@@ -167,17 +166,13 @@ class Bundle:
                 return Behind(self._n_steps)
             for steps in task.steps[self._n_steps - task.n_before :]:
                 self._take(steps, threads)
-            if task.question is None:
-                return np.array(self._answer)
             return _sum_of(task.question(state, threads) for state in self._states)
 
     def _take(self, steps: Sequence[Step], threads: Threads) -> None:
         """Let each partition take its step, which uses up its state."""
         states, n_steps = self._states, self._n_steps
         self._begin()  # if a step fails, there is no state to go on from
-        taken = [step(state, threads) for state, step in zip(states, steps, strict=True)]
-        self._states = [state for state, _ in taken]
-        self._answer = _sum_of(answer for _, answer in taken)
+        self._states = [step(state, threads) for state, step in zip(states, steps, strict=True)]
         self._n_steps = n_steps + 1
 
 
@@ -193,26 +188,27 @@ class Task:
         How many steps have been taken before.
     steps : sequence of sequences of Step
         What follows: steps for each partition, one after the other.
-    question : Question or None
-        What is asked then; None for what the last step answers.
+    question : Question
+        What is asked then.
     """
 
     run: str
     n_before: int
     steps: Sequence[Sequence[Step]]
-    question: Question | None = None
+    question: Question
 
 
-def words_of(work: Step | Question) -> str:
-    """Return the name of a step or question, for the names of its tasks.
+def words_of(question: Question) -> str:
+    """Return the name of a question, for the names of its tasks.
 
     Examples
     --------
-    >>> from diprime.engines.tree_partition import NodeSums, begin_trees
-    >>> words_of(begin_trees), words_of(NodeSums(None))
-    ('begin-trees', 'node-sums')
+    >>> from diprime.engines.partition import total_weight
+    >>> from diprime.engines.tree_partition import NodeSums
+    >>> words_of(total_weight), words_of(NodeSums(None))
+    ('total-weight', 'node-sums')
     """
-    name = getattr(work, "__name__", type(work).__name__)
+    name = getattr(question, "__name__", type(question).__name__)
     return re.sub(r"(?<=[a-z])(?=[A-Z])|_", "-", name).lower()
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from diprime._util.threads import Threads
 from diprime.domain.target_layout import TargetLayout
-from diprime.engines.executor import NOTHING, Answer
+from diprime.engines.executor import Answer
 from diprime.engines.gradients import Cells, Gradients, ScoredRecords, Scores, Sums, Targets
 from diprime.engines.memory import Memory
 from diprime.engines.partition import Partition
@@ -49,6 +49,8 @@ class ScorePartition:
         The scores, before the steps of the last round.
     cells : array of shape (n,)
         The cells of the last round.
+    sums : array of shape (n_cells, n_columns)
+        The sums of the gradients in these cells; of no cells before the first round.
     """
 
     columns: npt.NDArray[np.uint8]
@@ -57,6 +59,7 @@ class ScorePartition:
     memory: Memory
     scores: Scores
     cells: Cells
+    sums: Sums
 
     def copy(self) -> ScorePartition:
         """Return an equal state, which a step may use up while this one stays as it is."""
@@ -78,7 +81,7 @@ class BeginScores:
 
     n_scores: int
 
-    def __call__(self, state: Partition, threads: Threads) -> tuple[ScorePartition, Answer]:
+    def __call__(self, state: Partition, threads: Threads) -> ScorePartition:
         """Take the room for everything, and encode the rows."""
         used, memory = state.records, state.memory
         kept = used.target >= 0
@@ -89,7 +92,8 @@ class BeginScores:
         scores, cells = memory.empty((n, self.n_scores), np.int32), memory.empty((n,), np.uint8)
         _read_columns(state, kept, columns, threads)
         weights = None if used.weights is None else used.weights[kept]
-        return ScorePartition(columns, targets, weights, memory, scores, cells), NOTHING
+        no_sums = np.zeros((0, 0), dtype=np.int64)
+        return ScorePartition(columns, targets, weights, memory, scores, cells, no_sums)
 
 
 def _read_columns(
@@ -179,11 +183,11 @@ class StartScores:
 
     offset: npt.NDArray[np.int32]
 
-    def __call__(self, state: ScorePartition, threads: Threads) -> tuple[ScorePartition, Answer]:
+    def __call__(self, state: ScorePartition, threads: Threads) -> ScorePartition:
         """Put all records into one cell as well."""
         state.scores[:] = self.offset
         state.cells[:] = 0
-        return state, NOTHING
+        return state
 
 
 @dataclass(frozen=True)
@@ -204,8 +208,8 @@ class Round:
     grid: CellGrid
     gradients: Gradients
 
-    def __call__(self, state: ScorePartition, threads: Threads) -> tuple[ScorePartition, Sums]:
-        """Move the records, and return the sums of their gradients."""
+    def __call__(self, state: ScorePartition, threads: Threads) -> ScorePartition:
+        """Move the records, and sum their gradients while the processor has them at hand."""
         parts: list[Sums] = []
         weights = NO_WEIGHTS if state.weights is None else state.weights
         records = ScoredRecords(state.scores, state.targets, state.cells, weights)
@@ -221,7 +225,12 @@ class Round:
             parts.append(sums)
 
         threads.run(add, len(state.targets), at_least=_MIN_SHARD_ROWS)
-        return state, np.asarray(np.sum(parts, axis=0, dtype=np.int64))
+        return replace(state, sums=np.asarray(np.sum(parts, axis=0, dtype=np.int64)))
+
+
+def gradient_sums(state: ScorePartition, threads: Threads, out: Answer | None = None) -> Sums:
+    """Answer the question for the sums of the gradients of the last round."""
+    return np.array(state.sums)
 
 
 @dataclass(frozen=True)

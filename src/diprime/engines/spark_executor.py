@@ -1,9 +1,9 @@
 """Partitions in the executors of Spark. This module needs the extra ``diprime[spark]``.
 
-Rows are encoded where Spark has them, and stay there, in an RDD that is cached in memory or on disk. A step or a
-question is one job: a pure function of the encoded rows and of all steps so far, which are broadcast. The Python
-workers keep states, so that they take the last step only (:mod:`~diprime.engines.spark_worker`). Each job begins with
-the encoded rows, so that no lineage grows with the levels of a forest or the rounds of boosting.
+Rows are encoded where Spark has them, and stay there, in an RDD that is cached in memory or on disk. A question, with
+the steps before it, is one job: a pure function of the encoded rows and of all steps so far, which are broadcast. The
+Python workers keep states, so that they take the last steps only (:mod:`~diprime.engines.spark_worker`). Each job
+begins with the encoded rows, so that no lineage grows with the levels of a forest or the rounds of boosting.
 
 Answers are added up in the executors, in a tree, until few are left, which the driver collects and adds up.
 
@@ -69,20 +69,18 @@ class SparkExecutor:
         self._run = uuid4().hex
         self._steps: list[Sequence[Step]] = []  # all so far: whoever has no state takes them again
 
-    def advance(self, steps: Sequence[Step]) -> Answer:
-        """Change the state of every partition by a step of its own; return the sum of the answers."""
+    def advance(self, steps: Sequence[Step]) -> None:
+        """Change the state of every partition by a step of its own, when something is asked."""
         self._steps.append(steps)
-        return self._sum(words_of(steps[0]), None)
 
     def ask(self, question: Question, out: Answer | None = None) -> Answer:
-        """Return the sum of the answers of all partitions; it does not use ``out``."""
-        return self._sum(words_of(question), question)
+        """Return the sum of the answers of all partitions, added up in the executors and what is left here.
 
-    def _sum(self, words: str, question: Question | None) -> Answer:
-        """Let all partitions answer; add up in the executors, and what is left here."""
+        It does not use ``out``.
+        """
         order = Sealed(Order(self._run, self._placed.digests, self._steps, question))
         rdd = self._placed.rdd
-        with told(), _described(rdd.context, words), _broadcast(rdd.context, order) as shared:
+        with told(), _described(rdd.context, words_of(question)), _broadcast(rdd.context, order) as shared:
             answers = rdd.mapPartitionsWithIndex(
                 lambda number, pieces: [spark_worker.answer(number, pieces, shared.value.content)]
             )

@@ -1,7 +1,7 @@
 """What the Python workers of Spark's executors run: encoding, and pure functions of encoded rows and steps.
 
 An executor's Python worker is a process that does one task after the other. What it keeps from one task to the next,
-the states of partitions, is in this module, so that a task has to take the last step only. Another process may get the
+the states of partitions, is in this module, so that a task has to take the last steps only. Another process may get the
 next task of a partition, or the process may be gone: then the states are made anew of the encoded rows, by all steps so
 far. The answer is the same, bit for bit.
 
@@ -96,14 +96,14 @@ class Order:
         The digests of the pieces of each partition.
     steps : sequence of sequences of Step
         All steps so far: one after the other, each for every partition.
-    question : Question or None
-        What is asked then; None for what the last step answers.
+    question : Question
+        What is asked then.
     """
 
     run: str
     digests: Sequence[Digests]
     steps: Sequence[Sequence[Step]]
-    question: Question | None
+    question: Question
 
 
 def encode_pieces(batches: Iterable[pd.DataFrame], encoding: Encoding) -> Iterator[pd.DataFrame]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from diprime._util.threads import Threads
 from diprime.domain.target_layout import Bins, Contributions, TargetLayout, Windows
 from diprime.engines.assignment import TreeDraws, Trees
-from diprime.engines.executor import NOTHING, Answer
+from diprime.engines.executor import Answer
 from diprime.engines.partition import Partition
 from diprime.engines.weights import MAX_WEIGHT, NO_WEIGHTS, weighted_counts
 from diprime.kernels import histogram
@@ -65,11 +65,6 @@ class TreePartition:
         """Whether records have weights."""
         return self.partition.records.weights is not None
 
-    @property
-    def sizes(self) -> _Integers:
-        """The number of records of each node."""
-        return np.diff(self.bounds)
-
     def pieces(self, first: _Integers, last: _Integers, max_weight: int) -> Iterator[tuple[_Integers, _Integers]]:
         """Cut segments of records into pieces whose records weigh at most so much together."""
         size = max_weight // (MAX_WEIGHT if self.weighted else 1)
@@ -82,11 +77,11 @@ class TreePartition:
         return [0, *np.searchsorted(self.bounds[:-1], cuts).tolist(), len(self.bounds) - 1]
 
 
-def begin_trees(state: Partition, threads: Threads) -> tuple[TreePartition, Answer]:
+def begin_trees(state: Partition, threads: Threads) -> TreePartition:
     """Take the room for the records."""
     n_bytes = state.rows.n_features + 2 + (state.records.weights is not None)
     words = state.memory.empty((state.rows.n_rows, -(-n_bytes // 8)), np.uint64)
-    return TreePartition(state, words, _NO_NODES, _NO_NODES), NOTHING
+    return TreePartition(state, words, _NO_NODES, _NO_NODES)
 
 
 @dataclass(frozen=True)
@@ -124,11 +119,11 @@ class AssignTrees:
     draws: TreeDraws
     n_trees: int
 
-    def __call__(self, state: TreePartition, threads: Threads) -> tuple[TreePartition, Answer]:
+    def __call__(self, state: TreePartition, threads: Threads) -> TreePartition:
         """Draw the trees, and encode the rows block by block, straight to where their trees' records are."""
         left_out = np.uint16(self.n_trees)
         trees = np.where(state.partition.records.target < 0, left_out, self.draws.draw(threads))
-        return replace(state, root_bounds=self._scatter(state, trees, threads), bounds=_NO_NODES), NOTHING
+        return replace(state, root_bounds=self._scatter(state, trees, threads), bounds=_NO_NODES)
 
     def _scatter(self, state: TreePartition, trees: Trees, threads: Threads) -> _Integers:
         rows, used, records = state.partition.rows, state.partition.records, state.records
@@ -151,10 +146,9 @@ class AssignTrees:
         return bounds
 
 
-def start_at_roots(state: TreePartition, threads: Threads) -> tuple[TreePartition, Answer]:
-    """Put every record at the root of its tree; return how many each tree has."""
-    started = replace(state, bounds=state.root_bounds)
-    return started, started.sizes
+def start_at_roots(state: TreePartition, threads: Threads) -> TreePartition:
+    """Put every record at the root of its tree."""
+    return replace(state, bounds=state.root_bounds)
 
 
 @dataclass(frozen=True)
@@ -172,8 +166,8 @@ class Route:
     features: npt.NDArray[np.int32]
     masks: npt.NDArray[np.uint8]
 
-    def __call__(self, state: TreePartition, threads: Threads) -> tuple[TreePartition, Answer]:
-        """Sort the records of each node; return how many each child has."""
+    def __call__(self, state: TreePartition, threads: Threads) -> TreePartition:
+        """Sort the records of each node."""
         first, last = state.bounds[:-1].copy(), state.bounds[1:].copy()
         middles = np.empty(len(first), dtype=np.int64)
         words, records = state.words, state.records
@@ -186,8 +180,7 @@ class Route:
         bounds = np.empty(2 * len(first) + 1, dtype=np.int64)
         bounds[0::2] = state.bounds
         bounds[1::2] = middles
-        routed = replace(state, bounds=bounds)
-        return routed, routed.sizes
+        return replace(state, bounds=bounds)
 
 
 @dataclass(frozen=True)
