@@ -188,6 +188,19 @@ def test_a_level_is_one_trip_to_the_partitions():
     assert len(asked) == 4
 
 
+@pytest.mark.parametrize(
+    "make", [lambda *a: PartitionedEngine(a[0], 1, *a[1:]), lambda *a: PartitionedScoreEngine(*a[:2])]
+)
+def test_there_is_room_for_the_records_before_anything_is_paid_for(make):
+    class Full:
+        def empty(self, shape, dtype):
+            raise MemoryError
+
+    part = Partition(EncodedRows(np.zeros((3, 1), dtype=np.uint8)), UsedRecords(np.zeros(3, dtype=np.int32)), Full())
+    with pytest.raises(MemoryError):
+        make(InProcess([part], [3], Threads(1)), LAYOUTS["binary"], Threads(1))
+
+
 def test_answers_are_added_in_the_memory_that_is_offered():
     layout = LAYOUTS["binary"]
     codes, target, _ = drawn_rows(layout, 300)

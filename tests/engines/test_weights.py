@@ -13,7 +13,9 @@ from diprime.engines.partition import Partition, total_weight
 from diprime.engines.partitioned import PartitionedEngine
 from diprime.engines.partitioned_scores import PartitionedScoreEngine
 from diprime.engines.persons import UsedRecords
+from diprime.engines.score_partition import BeginScores
 from diprime.engines.scores import CellGrid
+from diprime.engines.tree_partition import begin_trees
 from diprime.privacy.randomness import RandomSource
 from tests.encoded_rows import EncodedRows, FixedAssignment, bins_of, score_engine, tree_engine
 from tests.engines.direct_counts import LAYOUTS
@@ -129,21 +131,22 @@ def test_sums_of_weights_that_do_not_fit_are_refused(make, monkeypatch):
 def test_the_sum_of_weights_does_not_wrap_around():
     rows = EncodedRows(np.zeros((8, 1), dtype=np.uint8))
     part = Partition(rows, UsedRecords(np.zeros(8, dtype=np.int32), np.full(8, 128, dtype=np.uint8)))
-    assert total_weight(part, ONE) == 1024
+    for state in (part, begin_trees(part, ONE), BeginScores(1)(part, ONE)):
+        assert total_weight(state, ONE) == 1024
 
 
 def test_a_size_beyond_the_limit_is_refused_in_words_of_what_is_counted():
     most, of_partition = 1 << 40, 1 << 31
-    module.check_size(most, [8])
-    module.check_size(most, [of_partition] * 512)
+    module.check_weight(most)
+    module.check_sizes([of_partition] * 512)
     with pytest.raises(
         ValueError, match="more weighted rows than the 1,099,511,627,776 that are supported; fewer records"
     ):
-        module.check_size(most + 1, [8])
+        module.check_weight(most + 1)
     with pytest.raises(ValueError, match=r"more rows than the 1,099,511,627,776 that are supported\.$"):
-        module.check_size(most + 1, [*[of_partition] * 512, 1])
+        module.check_sizes([*[of_partition] * 512, 1])
     with pytest.raises(ValueError, match=r"A partition has more rows than the 2,147,483,648 that are supported\.$"):
-        module.check_size(of_partition + 1, [0, of_partition + 1])
+        module.check_sizes([0, of_partition + 1])
 
 
 def test_counts_by_weight():

@@ -38,6 +38,12 @@ class Partition:
         """Return the same partition: no step changes it."""
         return self
 
+    @property
+    def total_weight(self) -> int:
+        """The number of rows, or the sum of their weights."""
+        weights = self.records.weights
+        return self.rows.n_rows if weights is None else int(weights.sum(dtype=np.int64))
+
 
 class Partitions(Protocol):
     """All rows of a fit, wherever they are.
@@ -99,7 +105,14 @@ class LocalPartitions:
         return InProcess(self.parts, [part.rows.n_rows for part in self.parts], threads)
 
 
-def total_weight(state: Partition, threads: Threads, out: Answer | None = None) -> Answer:
-    """Return the number of rows, or the sum of their weights."""
-    weights = state.records.weights
-    return np.array(state.rows.n_rows if weights is None else weights.sum(dtype=np.int64), dtype=np.int64)
+class Weighed(Protocol):
+    """A state that knows how much its records weigh."""
+
+    @property
+    def total_weight(self) -> int:
+        """The number of records, or the sum of their weights."""
+
+
+def total_weight(state: Weighed, threads: Threads, out: Answer | None = None) -> Answer:
+    """Return the number of records, or the sum of their weights."""
+    return np.array(state.total_weight, dtype=np.int64)

@@ -24,7 +24,7 @@ from diprime.engines.tree_partition import (
     begin_trees,
     start_at_roots,
 )
-from diprime.engines.weights import check_size
+from diprime.engines.weights import check_sizes, check_weight
 from diprime.kernels import histogram
 from diprime.kernels.constants import N_CODES
 from diprime.privacy.randomness import RandomSource
@@ -64,16 +64,17 @@ class PartitionedEngine:
     """
 
     def __init__(self, executor: Executor, n_features: int, layout: TargetLayout, threads: Threads) -> None:
-        weight = int(executor.ask(total_weight))
-        check_size(weight, executor.sizes)
-        self._wide = weight > layout.max_rows
+        check_sizes(executor.sizes)
         self._executor = executor
+        self._advance(begin_trees)
+        weight = int(executor.ask(total_weight))  # so there is room for the records before anything is paid for
+        check_weight(weight)
+        self._wide = weight > layout.max_rows
         self._layout = layout
         self._threads = threads
         self._width = n_features * N_CODES * layout.n_columns
         self._nodes_per_chunk = max(2, CHUNK_BYTES // (8 * self._width) // 2 * 2)
         self._buffers: list[Bins | None] = [None, None]
-        self._advance(begin_trees)
 
     def _advance(self, step: Step) -> None:
         """Let every partition take the same step."""

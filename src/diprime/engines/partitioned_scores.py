@@ -19,7 +19,7 @@ from diprime.engines.score_partition import (
     gradient_sums,
 )
 from diprime.engines.scores import CellGrid
-from diprime.engines.weights import check_size
+from diprime.engines.weights import check_sizes, check_weight
 
 
 class PartitionedScoreEngine:
@@ -34,10 +34,12 @@ class PartitionedScoreEngine:
     """
 
     def __init__(self, executor: Executor, layout: TargetLayout) -> None:
-        check_size(int(executor.ask(total_weight)), executor.sizes)  # a sum of 2^40 gradients of 2^11 is below 2^52
+        check_sizes(executor.sizes)
         self._executor = executor
         self._layout = layout
         self._advance(BeginScores(gradients_of(layout).n_scores))
+        weight = int(executor.ask(total_weight))  # so there is room for the records before anything is paid for
+        check_weight(weight)  # a sum of 2^40 gradients of 2^11 is below 2^52
 
     def _advance(self, step: Step) -> None:
         """Let every partition take the same step."""

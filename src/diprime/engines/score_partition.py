@@ -68,6 +68,11 @@ class ScorePartition:
         scores[:], cells[:] = self.scores, self.cells
         return replace(self, scores=scores, cells=cells)
 
+    @property
+    def total_weight(self) -> int:
+        """The number of records, or the sum of their weights."""
+        return len(self.targets) if self.weights is None else int(self.weights.sum(dtype=np.int64))
+
 
 @dataclass(frozen=True)
 class BeginScores:

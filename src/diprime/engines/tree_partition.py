@@ -61,6 +61,11 @@ class TreePartition:
         return self.words.view(np.uint8)
 
     @property
+    def total_weight(self) -> int:
+        """The number of rows, or the sum of their weights."""
+        return self.partition.total_weight
+
+    @property
     def weighted(self) -> bool:
         """Whether records have weights."""
         return self.partition.records.weights is not None

@@ -21,15 +21,21 @@ MAX_PARTITION_ROWS = 1 << 31
 """The largest number of rows of a partition."""
 
 
-def check_size(weight: int, sizes: Sequence[int]) -> None:
-    """Refuse more rows, or a larger sum of weights, than an engine's integers can count."""
-    n_rows = sum(sizes)
+def check_sizes(sizes: Sequence[int]) -> None:
+    """Refuse more rows, in a partition or in all, than an engine's integers can count."""
     if max(sizes) > MAX_PARTITION_ROWS:
         raise ValueError(f"A partition has more rows than the {MAX_PARTITION_ROWS:,} that are supported.")
+    if sum(sizes) > MAX_ROWS:
+        raise ValueError(f"There are more rows than the {MAX_ROWS:,} that are supported.")
+
+
+def check_weight(weight: int) -> None:
+    """Refuse a larger sum of weights than an engine's integers can count."""
     if weight > MAX_ROWS:
-        advice = "" if weight == n_rows else "; fewer records of each person, max_records_per_group, take less room"
-        what = "rows" if weight == n_rows else "weighted rows"
-        raise ValueError(f"There are more {what} than the {MAX_ROWS:,} that are supported{advice}.")
+        raise ValueError(
+            f"There are more weighted rows than the {MAX_ROWS:,} that are supported; fewer records of each person, "
+            "max_records_per_group, take less room."
+        )
 
 
 def weighted_counts(values: npt.NDArray[Any], weights: Weights | None, n: int) -> npt.NDArray[np.int64]:
