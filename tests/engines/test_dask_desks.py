@@ -1,4 +1,4 @@
-"""Steps that go straight to workers give the same answers, and whatever is lost there is mended by tasks."""
+"""Questions that go straight to workers give the same answers, and whatever is lost there is mended by tasks."""
 
 import math
 import signal
@@ -33,7 +33,7 @@ def client():
 
 
 @pytest.fixture(autouse=True)
-def all_steps_are_short(monkeypatch):
+def all_questions_are_short(monkeypatch):
     monkeypatch.setattr(dask_executor, "SHORT_SECONDS", math.inf)
 
 

@@ -1,11 +1,11 @@
-"""Short steps on a Dask cluster, which go straight to the workers. This module needs the extra ``diprime[dask]``.
+"""Short questions on a Dask cluster, which go straight to the workers. This module needs the extra ``diprime[dask]``.
 
-A task takes the scheduler and a worker some ten milliseconds, whatever it does, and boosting takes hundreds of steps,
+A task takes the scheduler and a worker some ten milliseconds, whatever it does, and boosting has hundreds of rounds,
 one after the other. Here a worker has an actor of Dask, a :class:`Desk`, with the bundles that tasks work on as well.
-It gets a step in one message, and answers in another, which take two milliseconds.
+It gets a question, with the steps before it, in one message, and answers in another, which take two milliseconds.
 
-A desk does what tasks can do too. So when one cannot be reached, for whatever reason, its caller lets tasks do the
-step: they find out what has happened, and mend it.
+A desk does what tasks can do too. So when one cannot be reached, for whatever reason, its caller lets tasks do it: they
+find out what has happened, and mend it.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class DaskExecutor:
     placed : Placed
         The partitions.
     desks : Desks
-        What takes short steps.
+        What answers short questions.
     """
 
     def __init__(self, client: Client, placed: Placed, desks: Desks) -> None:
@@ -222,7 +222,7 @@ class DaskPartitions(RemotePartitions):
     placed : Placed
         The rows.
     desks : Desks
-        What takes short steps of fits to them.
+        What answers short questions about them.
     """
 
     client: Client
