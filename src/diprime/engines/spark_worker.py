@@ -1,9 +1,8 @@
 """What the Python workers of Spark's executors run: encoding, and pure functions of encoded rows and steps.
 
-An executor's Python worker is a process that does one task after the other. What it keeps from one task to the next,
-the states of partitions, is in this module, so that a task has to take the last step only. Another process may get the
-next task of a partition, or the process may be gone: then the states are made anew of the encoded rows, by all steps so
-far. The answer is the same, bit for bit.
+The workers keep the states of partitions from one task to the next (:mod:`~diprime.engines.spark_states`), so that a
+task needs neither the rows nor any steps but the last. Where a state has been lost, it is made anew of the encoded
+rows, by all steps so far. The answer is the same, bit for bit.
 
 This module needs the extra ``diprime[spark]``.
 """
@@ -13,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +21,11 @@ from pyspark import TaskContext
 
 from diprime.domain import Domain
 from diprime.domain.batches import EncodedBatches
-from diprime.engines.executor import Question, Step
+from diprime.engines import spark_states
 from diprime.engines.partition import Partition
 from diprime.engines.persons import Target, UsedRecords
-from diprime.engines.remote import Bundle, Failure, Outcome, Sealed, Task, encode_rows, guarded, work_on_rows
+from diprime.engines.remote import Behind, Bundle, Failure, Outcome, Sealed, Task, encode_rows, guarded, work_on_rows
+from diprime.engines.spark_states import states_of
 
 PIECE_BYTES = 1 << 25
 """How many bytes of codes are one element of an RDD, about: far less than the 2 GiB that Java's arrays can hold."""
@@ -90,20 +90,21 @@ class Order:
 
     Attributes
     ----------
-    run : str
-        The run of steps, which begins with the encoded rows.
+    fit : str
+        The name of the fit.
+    task : Task
+        What to do, with steps for every partition.
     digests : sequence of sequences of bytes
-        The digests of the pieces of each partition.
-    steps : sequence of sequences of Step
-        All steps so far: one after the other, each for every partition.
-    question : Question or None
-        What is asked then; None for what the last step answers.
+        The digests of the pieces of each partition, for tasks that have the rows; else there are none.
     """
 
-    run: str
-    digests: Sequence[Digests]
-    steps: Sequence[Sequence[Step]]
-    question: Question | None
+    fit: str
+    task: Task
+    digests: Sequence[Digests] = ()
+
+    def of_partition(self, number: int) -> Sealed:
+        """Return the task of one partition."""
+        return Sealed(replace(self.task, steps=[[step[number]] for step in self.task.steps]))
 
 
 def encode_pieces(batches: Iterable[pd.DataFrame], encoding: Encoding) -> Iterator[pd.DataFrame]:
@@ -148,61 +149,58 @@ def load_piece(row: Sequence[bytes]) -> Outcome:
     return outcome
 
 
-def measure(pieces: Iterable[Outcome]) -> Outcome:
-    """Return the number of rows of a partition, and the digests of its pieces."""
-    n_rows, digests = 0, []
-    for outcome in pieces:
-        if not isinstance(outcome, Sealed):
-            return outcome
-        n_rows += len(outcome.content.target)
-        digests.append(outcome.content.digest)
-    return Sealed((n_rows, digests))
+def place(fit: str, number: int, pieces: Iterable[Outcome]) -> Outcome:
+    """Begin with the rows of a partition; return their number, and the digests of their pieces."""
+    read = read_pieces(*pieces)
+    if isinstance(read, Sealed):
+        bundle, _, _ = read.content
+        states_of(fit).keep(number, Sealed(bundle))
+        return Sealed(read.content[1:])
+    return read
 
 
-_kept: dict[str, dict[int, Outcome]] = {}  # bundles in this process, by the numbers of partitions; those of one run
+def answer(number: int, nothing: Iterable[object], order: Order) -> Outcome:
+    """Let a partition do what is ordered, from the state that it is in; without a state, it is behind.
 
-
-def forget(pieces: Iterable[Outcome]) -> None:
-    """Drop the states of all partitions that this process has.
-
-    The pieces of a partition are read: Spark would end the worker, and the next fit wait for another one to begin.
+    That there is nothing has to be read as well: else Spark ends the worker.
     """
-    _kept.clear()
-    for _ in pieces:
-        pass
+    list(nothing)
+    return states_of(order.fit).work(number, order.of_partition(number)) or Behind(0)
 
 
-def answer(number: int, pieces: Iterable[Outcome], order: Order) -> Outcome:
-    """Let a partition do what is ordered, from the state that it is in or from its rows on.
+def answer_from_rows(number: int, pieces: Iterable[Outcome], order: Order) -> Outcome:
+    """Let a partition do what is ordered, from its rows on if there is no state.
 
     All pieces are read, also if there is a state: Spark ends a worker that leaves some unread. What is computed anew
     and is not what it was would let a record count at two places, so it is refused.
     """
-    if order.run not in _kept:
-        _kept.clear()
-        _kept[order.run] = {}
-    bundles = _kept[order.run]
-    found, digests = [], []
-    for outcome in pieces:
-        if not isinstance(outcome, Sealed):
-            return outcome
-        digests.append(outcome.content.digest)
-        if number not in bundles:
-            found.append(outcome)
+    read = read_pieces(*pieces)
+    if not isinstance(read, Sealed):
+        return read
+    bundle, _, digests = read.content
     if digests != order.digests[number]:
         return _OTHER_ROWS
-    if number not in bundles:
-        bundles[number] = bundle_pieces(*found)
-    steps = [[step[number]] for step in order.steps]
-    return work_on_rows(bundles[number], Sealed(Task(order.run, 0, steps, order.question)))
+    states, task = states_of(order.fit), order.of_partition(number)
+    done = states.work(number, task)
+    if done is None:
+        states.keep(number, Sealed(bundle))
+        done = work_on_rows(Sealed(bundle), task)
+    return done
+
+
+def forget(nothing: Iterable[object], fit: str) -> None:
+    """Let the Python workers of an executor drop the states of a fit."""
+    list(nothing)
+    spark_states.forget(fit)
 
 
 @guarded
-def bundle_pieces(*pieces: Piece) -> Bundle:
-    """Put the pieces of a partition together."""
+def read_pieces(*pieces: Piece) -> tuple[Bundle, int, Digests]:
+    """Put the pieces of a partition together; return them with the number of their rows, and with their digests."""
     rows = EncodedBatches(pieces[0].codes.shape[1], [piece.codes for piece in pieces])
     target = np.concatenate([piece.target for piece in pieces])
-    return Bundle([Partition(rows, UsedRecords(target))], n_threads=_task().cpus())
+    bundle = Bundle([Partition(rows, UsedRecords(target))], n_threads=_task().cpus())
+    return bundle, len(target), [piece.digest for piece in pieces]
 
 
 def _task() -> TaskContext:

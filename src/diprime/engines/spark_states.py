@@ -1,0 +1,155 @@
+"""The states of partitions in the Python workers of Spark's executors, each in one of them.
+
+An executor that runs k tasks at a time has k Python workers, processes that do one task after the other, and gives a
+task to any that is idle. If each of them kept states for itself, all would come to have all partitions of the executor,
+and take all of their steps. So the worker that has made a state keeps it and listens at a socket. Whoever else gets a
+task of this partition hands it on, and hands the answer back.
+
+The sockets are in a folder that nobody but the user of the executor can open. Where there can be none, workers keep
+states for themselves. If the one that has a state is gone, nobody answers, and the state is made anew: answers are the
+same.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from threading import Thread
+
+from diprime.engines.remote import Outcome, Sealed, work_on_rows
+
+_BACKLOG = 128
+_NO_ANSWER = (OSError, EOFError)
+
+_of_process: dict[str, States] = {}  # those of one fit
+
+
+def states_of(fit: str) -> States:
+    """Return the states of a fit, and drop those of another one."""
+    if fit not in _of_process:
+        drop_all()
+        # After each task, Spark lets a worker collect garbage, which takes longer than the task, because all objects of
+        # the imported modules are looked at. Those that are there now are not, until the next fit.
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        _of_process[fit] = States(fit)
+    return _of_process[fit]
+
+
+def forget(fit: str) -> None:
+    """Let all workers of the executor drop the states of a fit."""
+    (_of_process.pop(fit, None) or States(fit)).drop_everywhere()
+
+
+def drop_all() -> None:
+    """Drop all states that this process has."""
+    while _of_process:
+        _of_process.popitem()[1].drop()
+
+
+class States:
+    """The states of a fit, in this process and in the others of the executor.
+
+    Parameters
+    ----------
+    fit : str
+        The name of the fit, which is no other's.
+    """
+
+    def __init__(self, fit: str) -> None:
+        self._bundles: dict[int, Outcome] = {}
+        self._folder = _shared_folder(fit)
+        self._listener: Listener | None = None
+
+    def __len__(self) -> int:
+        """Return the number of states in this process."""
+        return len(self._bundles)
+
+    def keep(self, number: int, bundle: Outcome) -> None:
+        """Keep the state of a partition, and tell the other workers so."""
+        self._bundles[number] = bundle
+        if self._folder is not None:
+            with suppress(OSError):  # others will make a state of their own
+                self._listen(self._folder)
+                link = self._folder / f"{number}-{os.getpid()}"
+                link.symlink_to(str(os.getpid()))
+                link.replace(self._folder / f"of-{number}")  # whoever has had the partition before
+
+    def work(self, number: int, task: Sealed) -> Outcome | None:
+        """Let a partition do a task, wherever its state is; return None if it is nowhere."""
+        if number in self._bundles:
+            return work_on_rows(self._bundles[number], task)
+        return self._ask(f"of-{number}", (number, task))
+
+    def drop_everywhere(self) -> None:
+        """Let all workers of the executor drop their states; the fit is over."""
+        if self._folder is not None:
+            with suppress(OSError):
+                for name in [path.name for path in self._folder.iterdir() if path.name.isdigit()]:
+                    self._ask(name, None)
+        self.drop()
+
+    def drop(self) -> None:
+        """Drop the states in this process; the fit is over."""
+        self._bundles.clear()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            self._ask(str(os.getpid()), None)  # the thread that listens wakes up, and ends
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _listen(self, folder: Path) -> None:
+        """Begin to do the tasks of other workers."""
+        if self._listener is None:
+            self._listener = Listener(str(folder / str(os.getpid())), "AF_UNIX", _BACKLOG)
+            Thread(target=self._serve, args=[self._listener], daemon=True).start()
+
+    def _serve(self, listener: Listener) -> None:
+        """Answer whoever comes, each in a thread of its own, until the states are dropped."""
+        with suppress(OSError), listener:  # its socket may have been removed with the folder
+            while self._listener is listener:
+                with suppress(OSError):
+                    Thread(target=self._answer, args=[listener.accept()], daemon=True).start()
+
+    def _answer(self, connection: Connection) -> None:
+        """Do a task of another worker; without one, drop all states."""
+        with suppress(*_NO_ANSWER), connection:
+            request = connection.recv()
+            if request is None:
+                drop_all()
+                return
+            number, task = request
+            connection.send(work_on_rows(self._bundles[number], task) if number in self._bundles else None)
+
+    def _ask(self, name: str, request: tuple[int, Sealed] | None) -> Outcome | None:
+        """Return what the worker at a socket answers, or None if it does not."""
+        if self._folder is not None:
+            with suppress(*_NO_ANSWER), Client(str(self._folder / name), "AF_UNIX") as connection:
+                connection.send(request)
+                answer: Outcome | None = connection.recv()
+                return answer
+        return None
+
+
+def _shared_folder(fit: str) -> Path | None:
+    """Return a folder for the workers of this executor, which have the same parent; None if there can be none.
+
+    Workers trust what comes from its sockets, so it must be theirs alone, whoever has made it.
+    """
+    if not hasattr(os, "geteuid"):  # as on Windows
+        return None
+    folder = Path(tempfile.gettempdir(), f"diprime-{fit}-{os.getppid()}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700  # noqa: PLR2004 -- for its owner
+    return folder if private and found.st_uid == os.geteuid() else None
