@@ -1,7 +1,8 @@
-"""What Spark's Python workers run: pieces of encoded rows, states that are kept or made anew, and rows that changed."""
+"""What Spark's Python workers run: pieces of encoded rows, states that are kept or made anew, and other rows."""
 
 import pickle
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,8 +14,9 @@ pytest.importorskip("pyspark", reason="diprime[spark] is not installed")
 from diprime.domain import Categorical, Domain, Numeric
 from diprime.engines import spark_worker
 from diprime.engines.partition import total_weight
-from diprime.engines.remote import Failure, Sealed, opened
-from diprime.engines.spark_worker import Encoding, Order, encode_pieces, load_piece, measure
+from diprime.engines.remote import Behind, Failure, Sealed, Task, opened
+from diprime.engines.spark_states import drop_all
+from diprime.engines.spark_worker import Encoding, Order, encode_pieces, load_piece, place
 
 DOMAIN = Domain({"a": Numeric(0, 10), "b": Categorical(["x", "y"])}, Categorical(["no", "yes"]))
 ENCODING = Encoding(DOMAIN, ["a", "y", "b"], "y", b"key")
@@ -26,8 +28,8 @@ def task(monkeypatch):
     """Let the functions run as in a task of Spark, of partition 7, in a new process."""
     context = SimpleNamespace(partitionId=lambda: 7, cpus=lambda: 2)
     monkeypatch.setattr(spark_worker, "TaskContext", SimpleNamespace(get=lambda: context))
-    monkeypatch.setattr(spark_worker, "_kept", {})
-    return context
+    yield context
+    drop_all()
 
 
 def frame(n=10):
@@ -68,13 +70,26 @@ def see(state, threads):
     return np.array([state.value])
 
 
-def order(pieces, *digits, run="run", question=None):
-    digests = opened(measure(pieces))[1]
-    return Order(run, [[], digests], [[None, Append(digit)] for digit in digits], question)
+def order(digests, *digits, n_before=0, question=None):
+    """Order the steps that append digits, or those of them that come after some."""
+    steps = [[None, Append(digit)] for digit in digits]
+    return Order("fit", Task("run", n_before, steps[n_before:], question), [[], digests])
 
 
-def answer(pieces, *digits, **others):
-    return opened(spark_worker.answer(1, iter(pieces), order(pieces, *digits, **others)))
+def begin(pieces):
+    """Let the worker have the rows, as partition 1; return their digests."""
+    n_rows, digests = opened(place(1, iter(pieces), "fit"))
+    assert n_rows == sum(len(opened(piece).target) for piece in pieces)
+    return digests
+
+
+def answer(*digits, **others):
+    """Let the partition answer without its rows."""
+    return opened(spark_worker.answer(1, iter([]), order([], *digits, **others)))
+
+
+def answer_from_rows(pieces, digests, *digits, **others):
+    return opened(spark_worker.answer_from_rows(1, iter(pieces), order(digests, *digits, **others)))
 
 
 class TestPieces:
@@ -89,64 +104,83 @@ class TestPieces:
 
     def test_a_partition_without_rows_has_one(self):
         assert [opened(piece).codes.shape for piece in pieces_of(frame(0))] == [(0, 2)]
-        assert opened(measure(pieces_of(frame(0))))[0] == 0
+        assert opened(place(1, pieces_of(frame(0)), "fit"))[0] == 0
 
     def test_a_mistake_is_told_with_the_number_of_the_partition(self):
-        failure = measure(pieces_of(frame(), encoding=replace(ENCODING, columns=["other", "y", "b"])))
+        failure = place(1, pieces_of(frame(), encoding=replace(ENCODING, columns=["other", "y", "b"])), "fit")
         with pytest.raises(ValueError, match="In partition 7 of the data: X lacks column 'a'"):
             opened(failure)
 
     def test_digests_are_those_of_the_rows_and_of_the_fit(self):
-        digests = opened(measure(pieces_of(frame())))[1]
-        assert opened(measure(pieces_of(frame(), 5)))[1] == digests
-        assert opened(measure(pieces_of(frame()[::-1])))[1] != digests
-        assert opened(measure(pieces_of(frame().assign(y="no"))))[1] != digests
-        assert opened(measure(pieces_of(frame(), encoding=replace(ENCODING, key=b"other"))))[1] != digests
+        digests = begin(pieces_of(frame()))
+        assert begin(pieces_of(frame(), 5)) == digests
+        assert begin(pieces_of(frame()[::-1])) != digests
+        assert begin(pieces_of(frame().assign(y="no"))) != digests
+        assert begin(pieces_of(frame(), encoding=replace(ENCODING, key=b"other"))) != digests
 
     def test_their_text_does_not_tell_them(self):
         assert repr(pieces_of(frame())) == "[<sealed>]"
 
 
 class TestAnswers:
-    def test_a_step_is_taken_once_by_a_process_that_has_the_state(self):
-        pieces = pieces_of(frame())
+    def test_a_step_is_taken_once(self):
+        begin(pieces_of(frame()))
         Append.taken = 0
-        assert answer(pieces, 1) == 101
-        assert answer(pieces, 1, 2) == 1012
-        assert answer(pieces, 1, 2, question=see) == 1012
+        assert answer(1) == 101
+        assert answer(1, 2, n_before=1) == 1012
+        assert answer(1, 2, n_before=2, question=see) == 1012
         assert Append.taken == 2
+
+    def test_without_a_state_a_partition_is_behind(self):
+        assert answer(1) == Behind(0)
+
+    def test_a_state_that_lacks_steps_is_behind(self):
+        begin(pieces_of(frame()))
+        answer(1)
+        assert answer(1, 2, 3, n_before=2) == Behind(1)
+
+    def test_that_there_are_no_rows_is_read(self):
+        """Spark would end the worker."""
+        for do in (partial(spark_worker.answer, 1, order=order([])), partial(spark_worker.forget, fit="fit")):
+            nothing = iter([None])
+            do(nothing)
+            assert next(nothing, "the end") == "the end"
 
     def test_a_process_that_has_no_state_takes_all_steps(self):
         pieces = pieces_of(frame())
-        answer(pieces, 1, 2)
-        spark_worker.forget([])
-        assert spark_worker._kept == {}
+        digests = begin(pieces)
+        answer(1, 2)
+        spark_worker.forget([], "fit")
+        assert answer(1, 2, question=see) == Behind(0)
         Append.taken = 0
-        assert answer(pieces, 1, 2, 3) == 10123
-        assert Append.taken == 3
+        assert answer_from_rows(pieces, digests, 1, 2, 3) == 10123
+        assert answer(1, 2, 3, 4, n_before=3) == 101234
+        assert Append.taken == 4
+
+    def test_a_process_that_has_a_state_takes_the_steps_that_it_lacks(self):
+        pieces = pieces_of(frame())
+        digests = begin(pieces)
+        answer(1)
+        Append.taken = 0
+        assert answer_from_rows(pieces, digests, 1, 2) == 1012
+        assert Append.taken == 1
 
     def test_a_task_that_is_done_again_gives_the_same_answer(self):
-        pieces = pieces_of(frame())
-        assert answer(pieces, 1, 2) == answer(pieces, 1, 2) == 1012
-        assert answer(pieces, 1) == 101
-
-    def test_states_of_another_run_are_dropped(self):
-        pieces = pieces_of(frame())
-        answer(pieces, 1)
-        assert answer(pieces, 5, 6, run="other") == 1056
-        assert list(spark_worker._kept) == ["other"]
+        begin(pieces_of(frame()))
+        assert answer(1, 2) == answer(1, 2) == 1012
+        assert answer(1) == 101
 
     def test_all_pieces_are_read_though_the_state_is_there(self, monkeypatch):
         monkeypatch.setattr(spark_worker, "PIECE_BYTES", 1)
         pieces = pieces_of(frame())
-        for _ in range(2):
-            read = iter(pieces)
-            spark_worker.answer(1, read, order(pieces, 1))
-            assert next(read, None) is None
+        read = iter(pieces)
+        spark_worker.answer_from_rows(1, read, order(begin(pieces), 1))
+        assert next(read, None) is None
 
     def test_the_rows_of_all_pieces_count(self, monkeypatch):
         monkeypatch.setattr(spark_worker, "PIECE_BYTES", 1)
-        assert answer(pieces_of(frame()), question=total_weight) == 10
+        begin(pieces_of(frame()))
+        assert answer(question=total_weight) == 10
 
     def test_a_task_has_as_many_threads_as_processors(self):
         seen = []
@@ -155,7 +189,8 @@ class TestAnswers:
             seen.append(threads.n)
             return np.zeros(1)
 
-        answer(pieces_of(frame()), question=look)
+        begin(pieces_of(frame()))
+        answer(question=look)
         assert seen == [2]
 
 
@@ -163,27 +198,35 @@ class TestOtherRows:
     @pytest.mark.parametrize("has_state", [True, False])
     @pytest.mark.parametrize("other", [lambda t: t[::-1], lambda t: t[1:], lambda t: t.assign(y="yes")])
     def test_they_are_refused(self, has_state, other):
-        pieces = pieces_of(frame())
-        if has_state:
-            answer(pieces, 1)
-        outcome = spark_worker.answer(1, pieces_of(other(frame())), order(pieces, 1))
+        digests = begin(pieces_of(frame()))
+        if not has_state:
+            drop_all()
+        outcome = spark_worker.answer_from_rows(1, pieces_of(other(frame())), order(digests, 1))
         with pytest.raises(RuntimeError, match="its rows are not those of the first time, so there is no model"):
             opened(outcome)
 
+    def test_they_are_not_kept(self):
+        digests = begin(pieces_of(frame()))
+        drop_all()
+        spark_worker.answer_from_rows(1, pieces_of(frame()[1:]), order(digests, 1))
+        assert answer(1) == Behind(0)
+
     def test_what_could_not_be_encoded_again_is_handed_on(self):
-        pieces, failure = pieces_of(frame()), Failure("It failed.", of_input=False)
-        assert spark_worker.answer(1, [failure], order(pieces, 1)) is failure
+        digests, failure = begin(pieces_of(frame())), Failure("It failed.", of_input=False)
+        assert spark_worker.answer_from_rows(1, [failure], order(digests, 1)) is failure
 
     def test_an_error_is_not_quoted(self):
         def fail(state, threads):
             raise LookupError(SECRET)
 
-        outcome = spark_worker.answer(1, pieces_of(frame()), order(pieces_of(frame()), question=fail))
+        begin(pieces_of(frame()))
+        outcome = spark_worker.answer(1, [], order([], question=fail))
         assert isinstance(outcome, Failure)
         assert "(LookupError)" in outcome.sentence
         assert SECRET not in repr(outcome)
 
 
 def test_an_order_can_be_sent():
-    sent = pickle.loads(pickle.dumps(Sealed(order(pieces_of(frame()), 1))))
-    assert opened(spark_worker.answer(1, pieces_of(frame()), sent.content)) == 101
+    begin(pieces_of(frame()))
+    sent = pickle.loads(pickle.dumps(Sealed(order([], 1))))
+    assert opened(spark_worker.answer(1, [], sent.content)) == 101

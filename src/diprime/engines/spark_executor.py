@@ -201,18 +201,23 @@ def encoded(X: Any, target: str, domain: Domain) -> Iterator[SparkPartitions]:
         pieces = numbered.mapInPandas(lambda batches: spark_worker.encode_pieces(batches, encoding), PIECE).rdd
         rdd: RDD[Outcome] = pieces.map(spark_worker.load_piece).setName("diprime encoded rows")
         rdd.persist(StorageLevel.MEMORY_AND_DISK)
-    fit = uuid4().hex[:16]
     try:
-        with told(), _described(context, "encode-rows"):
-            placing = rdd.mapPartitionsWithIndex(lambda number, pieces: [spark_worker.place(fit, number, pieces)])
-            placed = placing.collect()
-            places = _places(rdd)
-        sizes, digests = zip(*map(opened, placed), strict=True)
-        yield SparkPartitions(Placed(fit, rdd, places, sizes, digests))
-        _forget(places, fit)
+        placed = place(rdd)
+        yield SparkPartitions(placed)
+        _forget(placed)
     finally:
         with suppress(Exception):  # if Spark is lost, so are the rows
             rdd.unpersist()
+
+
+def place(rdd: RDD[Outcome]) -> Placed:
+    """Let Python workers that are where pieces are cached begin with their rows."""
+    fit = uuid4().hex[:16]
+    with told(), _described(rdd.context, "encode-rows"):
+        begun = rdd.mapPartitionsWithIndex(lambda number, pieces: [spark_worker.place(number, pieces, fit)]).collect()
+        places = _places(rdd)
+    sizes, digests = zip(*map(opened, begun), strict=True)
+    return Placed(fit, rdd, places, sizes, digests)
 
 
 def _places(rdd: RDD[Any]) -> RDD[Any]:
@@ -224,7 +229,8 @@ def _places(rdd: RDD[Any]) -> RDD[Any]:
     return nothing.cartesian(rdd)
 
 
-def _forget(places: RDD[Any], fit: str) -> None:
+def _forget(placed: Placed) -> None:
     """Let Python workers drop their states, at the end of a fit: all of the executors that have rows."""
+    fit, places = placed.fit, placed.places
     with suppress(Exception), _described(places.context, "forget"):
         places.foreachPartition(lambda nothing: spark_worker.forget(nothing, fit))

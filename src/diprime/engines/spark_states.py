@@ -7,7 +7,7 @@ task of this partition hands it on, and hands the answer back.
 
 The sockets are in a folder that nobody but the user of the executor can open. Where there can be none, workers keep
 states for themselves. If the one that has a state is gone, nobody answers, and the state is made anew: answers are the
-same.
+same. Spark ends workers that have been idle for a minute, also in the middle of a task that was handed on to them.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def states_of(fit: str) -> States:
 
 def forget(fit: str) -> None:
     """Let all workers of the executor drop the states of a fit."""
-    (_of_process.pop(fit, None) or States(fit)).drop_everywhere()
+    (_of_process[fit] if fit in _of_process else States(fit)).drop_everywhere()
 
 
 def drop_all() -> None:
     """Drop all states that this process has."""
-    while _of_process:
-        _of_process.popitem()[1].drop()
+    for states in list(_of_process.values()):
+        states.drop()
 
 
 class States:
@@ -64,23 +64,24 @@ class States:
     """
 
     def __init__(self, fit: str) -> None:
+        self._fit = fit
         self._bundles: dict[int, Outcome] = {}
-        self._folder = _shared_folder(fit)
+        self._folder = Path(tempfile.gettempdir(), f"diprime-{fit}-{os.getppid()}")  # workers have the same parent
         self._listener: Listener | None = None
 
-    def __len__(self) -> int:
-        """Return the number of states in this process."""
+    @property
+    def n_here(self) -> int:
+        """The number of states in this process."""
         return len(self._bundles)
 
     def keep(self, number: int, bundle: Outcome) -> None:
         """Keep the state of a partition, and tell the other workers so."""
         self._bundles[number] = bundle
-        if self._folder is not None:
-            with suppress(OSError):  # others will make a state of their own
-                self._listen(self._folder)
-                link = self._folder / f"{number}-{os.getpid()}"
-                link.symlink_to(str(os.getpid()))
-                link.replace(self._folder / f"of-{number}")  # whoever has had the partition before
+        with suppress(OSError):  # then others make a state of their own
+            self._listen()
+            link = self._folder / f"{number}-{os.getpid()}"
+            link.symlink_to(str(os.getpid()))
+            link.replace(self._folder / f"of-{number}")  # whoever has had the partition before
 
     def work(self, number: int, task: Sealed) -> Outcome | None:
         """Let a partition do a task, wherever its state is; return None if it is nowhere."""
@@ -90,25 +91,29 @@ class States:
 
     def drop_everywhere(self) -> None:
         """Let all workers of the executor drop their states; the fit is over."""
-        if self._folder is not None:
-            with suppress(OSError):
-                for name in [path.name for path in self._folder.iterdir() if path.name.isdigit()]:
-                    self._ask(name, None)
+        with suppress(OSError):
+            for name in [path.name for path in self._folder.iterdir() if path.name.isdigit()]:
+                self._ask(name, None)
         self.drop()
 
     def drop(self) -> None:
         """Drop the states in this process; the fit is over."""
+        if _of_process.get(self._fit) is self:
+            del _of_process[self._fit]
         self._bundles.clear()
         listener, self._listener = self._listener, None
         if listener is not None:
             self._ask(str(os.getpid()), None)  # the thread that listens wakes up, and ends
-        if self._folder is not None:
+        if _is_private(self._folder):
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _listen(self, folder: Path) -> None:
+    def _listen(self) -> None:
         """Begin to do the tasks of other workers."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        if not _is_private(self._folder):
+            raise PermissionError
         if self._listener is None:
-            self._listener = Listener(str(folder / str(os.getpid())), "AF_UNIX", _BACKLOG)
+            self._listener = Listener(str(self._folder / str(os.getpid())), "AF_UNIX", _BACKLOG)
             Thread(target=self._serve, args=[self._listener], daemon=True).start()
 
     def _serve(self, listener: Listener) -> None:
@@ -119,18 +124,18 @@ class States:
                     Thread(target=self._answer, args=[listener.accept()], daemon=True).start()
 
     def _answer(self, connection: Connection) -> None:
-        """Do a task of another worker; without one, drop all states."""
+        """Do a task of another worker; without one, drop the states of this process."""
         with suppress(*_NO_ANSWER), connection:
             request = connection.recv()
             if request is None:
-                drop_all()
+                self.drop()
                 return
             number, task = request
             connection.send(work_on_rows(self._bundles[number], task) if number in self._bundles else None)
 
     def _ask(self, name: str, request: tuple[int, Sealed] | None) -> Outcome | None:
         """Return what the worker at a socket answers, or None if it does not."""
-        if self._folder is not None:
+        if _is_private(self._folder):
             with suppress(*_NO_ANSWER), Client(str(self._folder / name), "AF_UNIX") as connection:
                 connection.send(request)
                 answer: Outcome | None = connection.recv()
@@ -138,18 +143,19 @@ class States:
         return None
 
 
-def _shared_folder(fit: str) -> Path | None:
-    """Return a folder for the workers of this executor, which have the same parent; None if there can be none.
+def _is_private(folder: Path) -> bool:
+    """Whether a folder is there and nobody else can open it: what comes from its sockets is trusted.
 
-    Workers trust what comes from its sockets, so it must be theirs alone, whoever has made it.
+    On Windows, which has no such sockets, none is.
     """
-    if not hasattr(os, "geteuid"):  # as on Windows
-        return None
-    folder = Path(tempfile.gettempdir(), f"diprime-{fit}-{os.getppid()}")
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError:
-        return None
-    private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700  # noqa: PLR2004 -- for its owner
-    return folder if private and found.st_uid == os.geteuid() else None
+        return False
+    of_others = stat.S_IRWXG | stat.S_IRWXO
+    return (
+        hasattr(os, "geteuid")
+        and found.st_uid == os.geteuid()
+        and stat.S_ISDIR(found.st_mode)
+        and not found.st_mode & of_others
+    )

@@ -149,14 +149,14 @@ def load_piece(row: Sequence[bytes]) -> Outcome:
     return outcome
 
 
-def place(fit: str, number: int, pieces: Iterable[Outcome]) -> Outcome:
+def place(number: int, pieces: Iterable[Outcome], fit: str) -> Outcome:
     """Begin with the rows of a partition; return their number, and the digests of their pieces."""
     read = read_pieces(*pieces)
-    if isinstance(read, Sealed):
-        bundle, _, _ = read.content
-        states_of(fit).keep(number, Sealed(bundle))
-        return Sealed(read.content[1:])
-    return read
+    if not isinstance(read, Sealed):
+        return read
+    bundle, n_rows, digests = read.content
+    states_of(fit).keep(number, Sealed(bundle))
+    return Sealed((n_rows, digests))
 
 
 def answer(number: int, nothing: Iterable[object], order: Order) -> Outcome:
