@@ -1,6 +1,7 @@
 """Partitions in Spark's executors answer as those in memory do, and nothing of them stays there."""
 
 import os
+import pickle
 import tempfile
 from dataclasses import replace
 from functools import partial
@@ -39,14 +40,10 @@ def rows_in_executors(context):
     """Let executors have rows in four partitions, one of them empty, as if they had encoded them."""
     codes, target, _ = drawn_rows(LAYOUT, 300)
     parts = zip(np.split(codes, CUTS), np.split(target, CUTS), strict=True)
-    pieces = [Sealed(Piece(part, of_part, bytes([i]))) for i, (part, of_part) in enumerate(parts)]
-    rdd = context.parallelize(pieces, len(pieces)).map(_as_it_is).persist()
+    pieces = [[pickle.dumps(Sealed(Piece(part, of_part, bytes([i]))))] for i, (part, of_part) in enumerate(parts)]
+    rdd = context.parallelize(pieces, len(pieces)).persist()
     yield place(rdd)
     rdd.unpersist()
-
-
-def _as_it_is(piece):
-    return piece
 
 
 def advance(executor, n=1):

@@ -29,7 +29,7 @@ from diprime.domain import Domain
 from diprime.engines import spark_worker
 from diprime.engines.executor import Answer, Question, Step
 from diprime.engines.remote import Behind, Outcome, RemotePartitions, Sealed, Task, add_answers, opened, words_of
-from diprime.engines.spark_worker import PIECE, Digests, Encoding, Order
+from diprime.engines.spark_worker import PIECE, Digests, Encoding, Order, Row
 
 FAN_IN = 8
 """How many answers a task adds up at most, or the driver: a further stage takes longer than to collect them."""
@@ -49,7 +49,7 @@ class Placed:
     fit : str
         The name of the fit.
     rdd : RDD
-        The pieces of each partition, sealed.
+        The pieces of each partition, packed.
     places : RDD
         As many partitions, at the same places, with nothing in them.
     sizes : sequence of int
@@ -59,7 +59,7 @@ class Placed:
     """
 
     fit: str
-    rdd: RDD[Outcome]
+    rdd: RDD[Row]
     places: RDD[Any]
     sizes: Sequence[int]
     digests: Sequence[Digests]
@@ -198,9 +198,8 @@ def encoded(X: Any, target: str, domain: Domain) -> Iterator[SparkPartitions]:
     encoding = Encoding(domain, X.columns, target, uuid4().bytes)
     with told(), _described(context, "encode-rows"):
         numbered = X.toDF(*map(str, range(len(encoding.columns))))  # names with dots are none that mapInPandas can take
-        pieces = numbered.mapInPandas(lambda batches: spark_worker.encode_pieces(batches, encoding), PIECE).rdd
-        rdd: RDD[Outcome] = pieces.map(spark_worker.load_piece).setName("diprime encoded rows")
-        rdd.persist(StorageLevel.MEMORY_AND_DISK)
+        pieces = numbered.mapInPandas(lambda batches: spark_worker.encode_pieces(batches, encoding), PIECE)
+        rdd: RDD[Row] = pieces.rdd.setName("diprime encoded rows").persist(StorageLevel.MEMORY_AND_DISK)
     try:
         placed = place(rdd)
         yield SparkPartitions(placed)
@@ -210,7 +209,7 @@ def encoded(X: Any, target: str, domain: Domain) -> Iterator[SparkPartitions]:
             rdd.unpersist()
 
 
-def place(rdd: RDD[Outcome]) -> Placed:
+def place(rdd: RDD[Row]) -> Placed:
     """Let Python workers that are where pieces are cached begin with their rows."""
     fit = uuid4().hex[:16]
     with told(), _described(rdd.context, "encode-rows"):

@@ -34,6 +34,7 @@ PIECE = "piece binary"
 """The schema of pieces."""
 
 Digests = Sequence[bytes]
+Row = Sequence[bytes]  # of a table of pieces, each of which is packed
 
 _OTHER_ROWS = Failure(
     "Spark has computed a partition of X again, because an executor was lost, and its rows are not those of the first "
@@ -143,15 +144,9 @@ def join_rows(encoding: Encoding, *parts: Partition) -> Piece:
     return Piece(codes, target, digest.digest())
 
 
-def load_piece(row: Sequence[bytes]) -> Outcome:
-    """Return the piece in a row of a table of pieces."""
-    outcome: Outcome = pickle.loads(row[0])
-    return outcome
-
-
-def place(number: int, pieces: Iterable[Outcome], fit: str) -> Outcome:
+def place(number: int, pieces: Iterable[Row], fit: str) -> Outcome:
     """Begin with the rows of a partition; return their number, and the digests of their pieces."""
-    read = read_pieces(*pieces)
+    read = _unpacked(pieces)
     if not isinstance(read, Sealed):
         return read
     bundle, n_rows, digests = read.content
@@ -168,13 +163,13 @@ def answer(number: int, nothing: Iterable[object], order: Order) -> Outcome:
     return states_of(order.fit).work(number, order.of_partition(number)) or Behind(0)
 
 
-def answer_from_rows(number: int, pieces: Iterable[Outcome], order: Order) -> Outcome:
+def answer_from_rows(number: int, pieces: Iterable[Row], order: Order) -> Outcome:
     """Let a partition do what is ordered, from its rows on if there is no state.
 
     All pieces are read, also if there is a state: Spark ends a worker that leaves some unread. What is computed anew
     and is not what it was would let a record count at two places, so it is refused.
     """
-    read = read_pieces(*pieces)
+    read = _unpacked(pieces)
     if not isinstance(read, Sealed):
         return read
     bundle, _, digests = read.content
@@ -192,6 +187,11 @@ def forget(nothing: Iterable[object], fit: str) -> None:
     """Let the Python workers of an executor drop the states of a fit."""
     list(nothing)
     spark_states.forget(fit)
+
+
+def _unpacked(pieces: Iterable[Row]) -> Outcome:
+    """Return what :func:`read_pieces` does, or what has failed."""
+    return read_pieces(*(pickle.loads(packed) for (packed,) in pieces))
 
 
 @guarded
