@@ -161,10 +161,10 @@ def _one(state, threads):
 
 def n_states(placed):
     """Return how many partitions have a state in some worker."""
-    fit = placed.fit
+    fit, digests = placed.fit, placed.digests
 
     def answered(number, nothing):
         task = Sealed(Task("other run", 0, [], _one))
-        return [len(list(nothing)) + (spark_states.States(fit).work(number, task) is not None)]
+        return [len(list(nothing)) + (spark_states.States(fit).work(number, digests[number], task) is not None)]
 
     return sum(placed.places.mapPartitionsWithIndex(answered).collect())

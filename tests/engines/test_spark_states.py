@@ -16,6 +16,7 @@ from diprime.engines.spark_states import States, drop_all, forget, states_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no sockets with names on Windows")
 FIT = "0123456789abcdef"
+ROWS = b"digest"
 
 
 @pytest.fixture(autouse=True)
@@ -54,22 +55,29 @@ def counted(outcome):
 
 def test_a_worker_that_has_a_state_does_the_tasks_of_others():
     owner, other = states_of(FIT), States(FIT)
-    owner.keep(3, bundle())
-    assert [counted(worker.work(3, task(i))) for i, worker in enumerate([other, owner, other])] == [[1], [2], [3]]
+    owner.keep(3, ROWS, bundle())
+    assert [counted(worker.work(3, ROWS, task(i))) for i, worker in enumerate([other, owner, other])] == [[1], [2], [3]]
     assert (owner.n_here, other.n_here) == (1, 0)
 
 
 def test_partitions_have_states_of_their_own():
     owner, other = states_of(FIT), States(FIT)
     for number in (0, 1):
-        owner.keep(number, bundle())
-    assert [counted(other.work(number, task(0))) for number in (0, 1)] == [[1], [1]]
+        owner.keep(number, ROWS, bundle())
+    assert [counted(other.work(number, ROWS, task(0))) for number in (0, 1)] == [[1], [1]]
 
 
 def test_nobody_has_a_state():
-    assert states_of(FIT).work(3, task(0)) is None
-    states_of(FIT).keep(4, bundle())
-    assert States(FIT).work(3, task(0)) is None
+    assert states_of(FIT).work(3, ROWS, task(0)) is None
+    states_of(FIT).keep(4, ROWS, bundle())
+    assert States(FIT).work(3, ROWS, task(0)) is None
+
+
+@pytest.mark.parametrize("worker", [states_of, States])
+def test_a_state_of_other_rows_is_none(worker):
+    states_of(FIT).keep(3, ROWS, bundle())
+    assert worker(FIT).work(3, b"other", task(0)) is None
+    assert counted(worker(FIT).work(3, ROWS, task(0))) == [1]
 
 
 def test_the_owner_has_ended(folder):
@@ -79,15 +87,15 @@ def test_the_owner_has_ended(folder):
     subprocess.run([sys.executable, "-c", code, str(folder / "1")], check=True)
     (folder / "of-3").symlink_to("1")
     other = States(FIT)
-    assert other.work(3, task(0)) is None
-    states_of(FIT).keep(3, bundle())
-    assert counted(other.work(3, task(0))) == [1]
+    assert other.work(3, ROWS, task(0)) is None
+    states_of(FIT).keep(3, ROWS, bundle())
+    assert counted(other.work(3, ROWS, task(0))) == [1]
 
 
 def test_a_failure_is_handed_back():
-    states_of(FIT).keep(3, bundle())
+    states_of(FIT).keep(3, ROWS, bundle())
     with pytest.raises(RuntimeError, match=r"could not work on rows \(LookupError\)") as caught:
-        opened(States(FIT).work(3, Sealed(Task("run", 0, [[_fail]]))))
+        opened(States(FIT).work(3, ROWS, Sealed(Task("run", 0, [[_fail]]))))
     assert "Jane" not in str(caught.value)
 
 
@@ -97,19 +105,19 @@ def _fail(state, threads):
 
 def test_any_worker_can_let_all_forget(folder):
     owner = States(FIT)  # of another process, as far as this one knows
-    owner.keep(3, bundle())
+    owner.keep(3, ROWS, bundle())
     forget(FIT)
     assert owner.n_here == 0
     assert not folder.exists()
-    assert States(FIT).work(3, task(0)) is None
+    assert States(FIT).work(3, ROWS, task(0)) is None
 
 
 def test_states_of_another_fit_are_dropped():
     before = states_of(FIT)
-    before.keep(3, bundle())
+    before.keep(3, ROWS, bundle())
     states_of("other")
     assert before.n_here == 0
-    assert States(FIT).work(3, task(0)) is None
+    assert States(FIT).work(3, ROWS, task(0)) is None
     assert list(spark_states._of_process) == ["other"]
 
 
@@ -118,28 +126,28 @@ def test_a_folder_that_others_can_open_is_not_used(folder, mode):
     folder.mkdir()
     folder.chmod(mode)
     owner = states_of(FIT)
-    owner.keep(3, bundle())
+    owner.keep(3, ROWS, bundle())
     assert list(folder.iterdir()) == []
-    assert States(FIT).work(3, task(0)) is None
-    assert counted(owner.work(3, task(0))) == [1]
+    assert States(FIT).work(3, ROWS, task(0)) is None
+    assert counted(owner.work(3, ROWS, task(0))) == [1]
 
 
 def test_a_folder_of_another_user_is_not_used(folder, monkeypatch):
     folder.mkdir(mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    states_of(FIT).keep(3, bundle())
+    states_of(FIT).keep(3, ROWS, bundle())
     assert list(folder.iterdir()) == []
 
 
 def test_a_link_to_a_folder_is_not_used(folder, tmp_path):
     tmp_path.chmod(0o700)
     folder.symlink_to(tmp_path)
-    states_of(FIT).keep(3, bundle())
+    states_of(FIT).keep(3, ROWS, bundle())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_folder_is_for_its_owner_alone(folder):
-    states_of(FIT).keep(3, bundle())
+    states_of(FIT).keep(3, ROWS, bundle())
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
@@ -149,9 +157,9 @@ def test_without_a_socket_a_worker_keeps_states_for_itself(monkeypatch, tmp_path
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
     owner = states_of(FIT)
-    owner.keep(3, bundle())
-    assert States(FIT).work(3, task(0)) is None
-    assert counted(owner.work(3, task(0))) == [1]
+    owner.keep(3, ROWS, bundle())
+    assert States(FIT).work(3, ROWS, task(0)) is None
+    assert counted(owner.work(3, ROWS, task(0))) == [1]
 
 
 def test_garbage_collection_leaves_out_what_was_there_before():

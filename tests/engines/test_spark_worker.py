@@ -74,26 +74,26 @@ def see(state, threads):
     return np.array([state.value])
 
 
-def order(digests, *digits, n_before=0, question=None):
+def order(digest, *digits, n_before=0, question=None):
     """Order the steps that append digits, or those of them that come after some."""
     steps = [[None, Append(digit)] for digit in digits]
-    return Order("fit", Task("run", n_before, steps[n_before:], question), [[], digests])
+    return Order("fit", Task("run", n_before, steps[n_before:], question), [b"", digest])
 
 
 def begin(pieces):
-    """Let the worker have the rows, as partition 1; return their digests."""
-    n_rows, digests = opened(place(1, iter(pieces), "fit"))
+    """Let the worker have the rows, as partition 1; return their digest."""
+    n_rows, digest = opened(place(1, iter(pieces), "fit"))
     assert n_rows == sum(len(opened(piece).target) for piece in unpacked(pieces))
-    return digests
+    return digest
 
 
-def answer(*digits, **others):
+def answer(digest, *digits, **others):
     """Let the partition answer without its rows."""
-    return opened(spark_worker.answer(1, iter([]), order([], *digits, **others)))
+    return opened(spark_worker.answer(1, iter([]), order(digest, *digits, **others)))
 
 
-def answer_from_rows(pieces, digests, *digits, **others):
-    return opened(spark_worker.answer_from_rows(1, iter(pieces), order(digests, *digits, **others)))
+def answer_from_rows(pieces, digest, *digits, **others):
+    return opened(spark_worker.answer_from_rows(1, iter(pieces), order(digest, *digits, **others)))
 
 
 class TestPieces:
@@ -116,11 +116,18 @@ class TestPieces:
             opened(failure)
 
     def test_digests_are_those_of_the_rows_and_of_the_fit(self):
-        digests = begin(pieces_of(frame()))
-        assert begin(pieces_of(frame(), 5)) == digests
-        assert begin(pieces_of(frame()[::-1])) != digests
-        assert begin(pieces_of(frame().assign(y="no"))) != digests
-        assert begin(pieces_of(frame(), encoding=replace(ENCODING, key=b"other"))) != digests
+        digest = begin(pieces_of(frame()))
+        assert begin(pieces_of(frame(), 5)) == digest
+        assert begin(pieces_of(frame()[::-1])) != digest
+        assert begin(pieces_of(frame().assign(y="no"))) != digest
+        assert begin(pieces_of(frame(), encoding=replace(ENCODING, key=b"other"))) != digest
+
+    def test_the_digests_of_all_pieces_count(self, monkeypatch):
+        monkeypatch.setattr(spark_worker, "PIECE_BYTES", 1)
+        pieces = pieces_of(frame())
+        digest = begin(pieces)
+        others = [begin(pieces[:i] + pieces_of(frame(3))[:1] + pieces[i + 1 :]) for i in range(len(pieces))]
+        assert digest not in [*others, begin(pieces[::-1]), begin(pieces[:-1])]
 
     def test_their_text_does_not_tell_them(self):
         assert repr(unpacked(pieces_of(frame()))) == "[<sealed>]"
@@ -128,51 +135,57 @@ class TestPieces:
 
 class TestAnswers:
     def test_a_step_is_taken_once(self):
-        begin(pieces_of(frame()))
+        digest = begin(pieces_of(frame()))
         Append.taken = 0
-        assert answer(1) == 101
-        assert answer(1, 2, n_before=1) == 1012
-        assert answer(1, 2, n_before=2, question=see) == 1012
+        assert answer(digest, 1) == 101
+        assert answer(digest, 1, 2, n_before=1) == 1012
+        assert answer(digest, 1, 2, n_before=2, question=see) == 1012
         assert Append.taken == 2
 
     def test_without_a_state_a_partition_is_behind(self):
-        assert answer(1) == Behind(0)
+        assert answer(b"", 1) == Behind(0)
+
+    def test_a_state_of_other_rows_is_none(self):
+        """Spark has placed rows twice, and taken the answer of the other task."""
+        digest, other = begin(pieces_of(frame())), begin(pieces_of(frame()[1:]))
+        assert answer(digest, 1) == Behind(0)
+        assert answer(other, 1) == 91
 
     def test_a_state_that_lacks_steps_is_behind(self):
-        begin(pieces_of(frame()))
-        answer(1)
-        assert answer(1, 2, 3, n_before=2) == Behind(1)
+        digest = begin(pieces_of(frame()))
+        answer(digest, 1)
+        assert answer(digest, 1, 2, 3, n_before=2) == Behind(1)
 
     def test_that_there_are_no_rows_is_read(self):
         """Spark would end the worker."""
-        for do in (partial(spark_worker.answer, 1, order=order([])), partial(spark_worker.forget, fit="fit")):
+        for do in (partial(spark_worker.answer, 1, order=order(b"")), partial(spark_worker.forget, fit="fit")):
             nothing = iter([None])
             do(nothing)
             assert next(nothing, "the end") == "the end"
 
     def test_a_process_that_has_no_state_takes_all_steps(self):
         pieces = pieces_of(frame())
-        digests = begin(pieces)
-        answer(1, 2)
+        digest = begin(pieces)
+        answer(digest, 1, 2)
         spark_worker.forget([], "fit")
-        assert answer(1, 2, question=see) == Behind(0)
+        assert answer(digest, 1, 2, question=see) == Behind(0)
         Append.taken = 0
-        assert answer_from_rows(pieces, digests, 1, 2, 3) == 10123
-        assert answer(1, 2, 3, 4, n_before=3) == 101234
+        assert answer_from_rows(pieces, digest, 1, 2, 3) == 10123
+        assert answer(digest, 1, 2, 3, 4, n_before=3) == 101234
         assert Append.taken == 4
 
     def test_a_process_that_has_a_state_takes_the_steps_that_it_lacks(self):
         pieces = pieces_of(frame())
-        digests = begin(pieces)
-        answer(1)
+        digest = begin(pieces)
+        answer(digest, 1)
         Append.taken = 0
-        assert answer_from_rows(pieces, digests, 1, 2) == 1012
+        assert answer_from_rows(pieces, digest, 1, 2) == 1012
         assert Append.taken == 1
 
     def test_a_task_that_is_done_again_gives_the_same_answer(self):
-        begin(pieces_of(frame()))
-        assert answer(1, 2) == answer(1, 2) == 1012
-        assert answer(1) == 101
+        digest = begin(pieces_of(frame()))
+        assert answer(digest, 1, 2) == answer(digest, 1, 2) == 1012
+        assert answer(digest, 1) == 101
 
     def test_all_pieces_are_read_though_the_state_is_there(self, monkeypatch):
         monkeypatch.setattr(spark_worker, "PIECE_BYTES", 1)
@@ -183,8 +196,8 @@ class TestAnswers:
 
     def test_the_rows_of_all_pieces_count(self, monkeypatch):
         monkeypatch.setattr(spark_worker, "PIECE_BYTES", 1)
-        begin(pieces_of(frame()))
-        assert answer(question=total_weight) == 10
+        digest = begin(pieces_of(frame()))
+        assert answer(digest, question=total_weight) == 10
 
     def test_a_task_has_as_many_threads_as_processors(self):
         seen = []
@@ -193,8 +206,8 @@ class TestAnswers:
             seen.append(threads.n)
             return np.zeros(1)
 
-        begin(pieces_of(frame()))
-        answer(question=look)
+        digest = begin(pieces_of(frame()))
+        answer(digest, question=look)
         assert seen == [2]
 
 
@@ -202,35 +215,35 @@ class TestOtherRows:
     @pytest.mark.parametrize("has_state", [True, False])
     @pytest.mark.parametrize("other", [lambda t: t[::-1], lambda t: t[1:], lambda t: t.assign(y="yes")])
     def test_they_are_refused(self, has_state, other):
-        digests = begin(pieces_of(frame()))
+        digest = begin(pieces_of(frame()))
         if not has_state:
             drop_all()
-        outcome = spark_worker.answer_from_rows(1, pieces_of(other(frame())), order(digests, 1))
+        outcome = spark_worker.answer_from_rows(1, pieces_of(other(frame())), order(digest, 1))
         with pytest.raises(RuntimeError, match="its rows are not those of the first time, so there is no model"):
             opened(outcome)
 
     def test_they_are_not_kept(self):
-        digests = begin(pieces_of(frame()))
+        digest = begin(pieces_of(frame()))
         drop_all()
-        spark_worker.answer_from_rows(1, pieces_of(frame()[1:]), order(digests, 1))
-        assert answer(1) == Behind(0)
+        spark_worker.answer_from_rows(1, pieces_of(frame()[1:]), order(digest, 1))
+        assert answer(digest, 1) == Behind(0)
 
     def test_what_could_not_be_encoded_again_is_handed_on(self):
-        digests, failure = begin(pieces_of(frame())), Failure("It failed.", of_input=False)
-        assert spark_worker.answer_from_rows(1, [[pickle.dumps(failure)]], order(digests, 1)) == failure
+        digest, failure = begin(pieces_of(frame())), Failure("It failed.", of_input=False)
+        assert spark_worker.answer_from_rows(1, [[pickle.dumps(failure)]], order(digest, 1)) == failure
 
     def test_an_error_is_not_quoted(self):
         def fail(state, threads):
             raise LookupError(SECRET)
 
-        begin(pieces_of(frame()))
-        outcome = spark_worker.answer(1, [], order([], question=fail))
+        digest = begin(pieces_of(frame()))
+        outcome = spark_worker.answer(1, [], order(digest, question=fail))
         assert isinstance(outcome, Failure)
         assert "(LookupError)" in outcome.sentence
         assert SECRET not in repr(outcome)
 
 
 def test_an_order_can_be_sent():
-    begin(pieces_of(frame()))
-    sent = pickle.loads(pickle.dumps(Sealed(order([], 1))))
+    digest = begin(pieces_of(frame()))
+    sent = pickle.loads(pickle.dumps(Sealed(order(digest, 1))))
     assert opened(spark_worker.answer(1, [], sent.content)) == 101

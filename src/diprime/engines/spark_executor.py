@@ -29,7 +29,7 @@ from diprime.domain import Domain
 from diprime.engines import spark_worker
 from diprime.engines.executor import Answer, Question, Step
 from diprime.engines.remote import Behind, Outcome, RemotePartitions, Sealed, Task, add_answers, opened, words_of
-from diprime.engines.spark_worker import PIECE, Digests, Encoding, Order, Row
+from diprime.engines.spark_worker import PIECE, Encoding, Order, Row
 
 FAN_IN = 8
 """How many answers a task adds up at most, or the driver: a further stage takes longer than to collect them."""
@@ -54,15 +54,15 @@ class Placed:
         As many partitions, at the same places, with nothing in them.
     sizes : sequence of int
         The number of rows of each partition; they are private, and stay with the coordinator.
-    digests : sequence of sequences of bytes
-        The digests of the pieces of each partition.
+    digests : sequence of bytes
+        The digest of the rows of each partition.
     """
 
     fit: str
     rdd: RDD[Row]
     places: RDD[Any]
     sizes: Sequence[int]
-    digests: Sequence[Digests]
+    digests: Sequence[bytes]
 
 
 class SparkExecutor:
@@ -104,7 +104,7 @@ class SparkExecutor:
     ) -> list[Outcome]:
         """Let all partitions answer that have taken so many steps; add up in the executors, until few are left."""
         placed, task = self._placed, Task(self._run, n_before, self._steps[n_before:], question)
-        order = Sealed(Order(placed.fit, task, placed.digests if with_rows else ()))
+        order = Sealed(Order(placed.fit, task, placed.digests))
         rdd = placed.rdd if with_rows else placed.places
         with told(), _described(rdd.context, words), _sent(rdd.context, order) as get:
             answers: RDD[Outcome] = rdd.mapPartitionsWithIndex(

@@ -65,7 +65,7 @@ class States:
 
     def __init__(self, fit: str) -> None:
         self._fit = fit
-        self._bundles: dict[int, Outcome] = {}
+        self._bundles: dict[int, tuple[bytes, Outcome]] = {}
         self._folder = Path(tempfile.gettempdir(), f"diprime-{fit}-{os.getppid()}")  # workers have the same parent
         self._listener: Listener | None = None
 
@@ -74,20 +74,23 @@ class States:
         """The number of states in this process."""
         return len(self._bundles)
 
-    def keep(self, number: int, bundle: Outcome) -> None:
-        """Keep the state of a partition, and tell the other workers so."""
-        self._bundles[number] = bundle
+    def keep(self, number: int, digest: bytes, bundle: Outcome) -> None:
+        """Keep the state of a partition, which was made of rows with a digest, and tell the other workers so."""
+        self._bundles[number] = digest, bundle
         with suppress(OSError):  # then others make a state of their own
             self._listen()
             link = self._folder / f"{number}-{os.getpid()}"
             link.symlink_to(str(os.getpid()))
             link.replace(self._folder / f"of-{number}")  # whoever has had the partition before
 
-    def work(self, number: int, task: Sealed) -> Outcome | None:
-        """Let a partition do a task, wherever its state is; return None if it is nowhere."""
-        if number in self._bundles:
-            return work_on_rows(self._bundles[number], task)
-        return self._ask(f"of-{number}", (number, task))
+    def work(self, number: int, digest: bytes, task: Sealed) -> Outcome | None:
+        """Let a partition do a task, wherever its state is; return None if there is none that is made of these rows."""
+        done = self._work_here(number, digest, task)
+        return self._ask(f"of-{number}", (number, digest, task)) if done is None else done
+
+    def _work_here(self, number: int, digest: bytes, task: Sealed) -> Outcome | None:
+        of_rows, bundle = self._bundles.get(number, (b"", None))
+        return None if bundle is None or of_rows != digest else work_on_rows(bundle, task)
 
     def drop_everywhere(self) -> None:
         """Let all workers of the executor drop their states; the fit is over."""
@@ -130,10 +133,9 @@ class States:
             if request is None:
                 self.drop()
                 return
-            number, task = request
-            connection.send(work_on_rows(self._bundles[number], task) if number in self._bundles else None)
+            connection.send(self._work_here(*request))
 
-    def _ask(self, name: str, request: tuple[int, Sealed] | None) -> Outcome | None:
+    def _ask(self, name: str, request: tuple[int, bytes, Sealed] | None) -> Outcome | None:
         """Return what the worker at a socket answers, or None if it does not."""
         if _is_private(self._folder):
             with suppress(*_NO_ANSWER), Client(str(self._folder / name), "AF_UNIX") as connection:

@@ -33,7 +33,6 @@ PIECE_BYTES = 1 << 25
 PIECE = "piece binary"
 """The schema of pieces."""
 
-Digests = Sequence[bytes]
 Row = Sequence[bytes]  # of a table of pieces, each of which is packed
 
 _OTHER_ROWS = Failure(
@@ -95,13 +94,13 @@ class Order:
         The name of the fit.
     task : Task
         What to do, with steps for every partition.
-    digests : sequence of sequences of bytes
-        The digests of the pieces of each partition, for tasks that have the rows; else there are none.
+    digests : sequence of bytes
+        The digest of the rows of each partition.
     """
 
     fit: str
     task: Task
-    digests: Sequence[Digests] = ()
+    digests: Sequence[bytes]
 
     def of_partition(self, number: int) -> Sealed:
         """Return the task of one partition."""
@@ -145,13 +144,17 @@ def join_rows(encoding: Encoding, *parts: Partition) -> Piece:
 
 
 def place(number: int, pieces: Iterable[Row], fit: str) -> Outcome:
-    """Begin with the rows of a partition; return their number, and the digests of their pieces."""
+    """Begin with the rows of a partition; return their number and digest.
+
+    If Spark does this twice, and the rows are not the same, the one whose answer is not taken has a state that nobody
+    asks for.
+    """
     read = _unpacked(pieces)
     if not isinstance(read, Sealed):
         return read
-    bundle, n_rows, digests = read.content
-    states_of(fit).keep(number, Sealed(bundle))
-    return Sealed((n_rows, digests))
+    bundle, n_rows, digest = read.content
+    states_of(fit).keep(number, digest, Sealed(bundle))
+    return Sealed((n_rows, digest))
 
 
 def answer(number: int, nothing: Iterable[object], order: Order) -> Outcome:
@@ -160,7 +163,8 @@ def answer(number: int, nothing: Iterable[object], order: Order) -> Outcome:
     That there is nothing has to be read as well: else Spark ends the worker.
     """
     list(nothing)
-    return states_of(order.fit).work(number, order.of_partition(number)) or Behind(0)
+    done = states_of(order.fit).work(number, order.digests[number], order.of_partition(number))
+    return Behind(0) if done is None else done
 
 
 def answer_from_rows(number: int, pieces: Iterable[Row], order: Order) -> Outcome:
@@ -172,13 +176,13 @@ def answer_from_rows(number: int, pieces: Iterable[Row], order: Order) -> Outcom
     read = _unpacked(pieces)
     if not isinstance(read, Sealed):
         return read
-    bundle, _, digests = read.content
-    if digests != order.digests[number]:
+    bundle, _, digest = read.content
+    if digest != order.digests[number]:
         return _OTHER_ROWS
     states, task = states_of(order.fit), order.of_partition(number)
-    done = states.work(number, task)
+    done = states.work(number, digest, task)
     if done is None:
-        states.keep(number, Sealed(bundle))
+        states.keep(number, digest, Sealed(bundle))
         done = work_on_rows(Sealed(bundle), task)
     return done
 
@@ -195,12 +199,12 @@ def _unpacked(pieces: Iterable[Row]) -> Outcome:
 
 
 @guarded
-def read_pieces(*pieces: Piece) -> tuple[Bundle, int, Digests]:
-    """Put the pieces of a partition together; return them with the number of their rows, and with their digests."""
+def read_pieces(*pieces: Piece) -> tuple[Bundle, int, bytes]:
+    """Put the pieces of a partition together; return them with the number of their rows, and with their digest."""
     rows = EncodedBatches(pieces[0].codes.shape[1], [piece.codes for piece in pieces])
     target = np.concatenate([piece.target for piece in pieces])
     bundle = Bundle([Partition(rows, UsedRecords(target))], n_threads=_task().cpus())
-    return bundle, len(target), [piece.digest for piece in pieces]
+    return bundle, len(target), hashlib.blake2b(b"".join(piece.digest for piece in pieces), digest_size=32).digest()
 
 
 def _task() -> TaskContext:
