@@ -31,7 +31,7 @@ demo: $(VENV)/.demo-ready
 	$(PY) examples/demo.py
 
 test: lint
-	$(PY) -m pytest -n auto --dist loadgroup
+	$(PY) -m pytest -n auto
 
 # Neither in .venv nor with src/, whose kernels belong to .venv: the package as users install it. The tests are those of
 # packages that call NumPy, scikit-learn, narwhals, polars, typer and rich; the rest computes with integers.

@@ -5,13 +5,16 @@ import pytest
 from tests.spark_sessions import spark_session
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """Let one process run all tests that need Spark, which takes long to start: pytest -n auto --dist loadgroup."""
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            if "spark" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group("spark"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let one process run all tests with ``spark`` in their names: Spark takes long to start."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneSpark(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return "spark" if "spark" in nodeid else nodeid
+
+    return OneSpark(config, log) if config.getoption("dist") == "load" else None
 
 
 @pytest.fixture(scope="session")

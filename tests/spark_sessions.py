@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import warnings
 from contextlib import contextmanager
@@ -38,6 +39,12 @@ _FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 @contextmanager
 def spark_session(home):
     """Yield a session, with all that Spark writes in an empty folder."""
+    with tempfile.TemporaryDirectory() as folder, _session(home, folder) as session:
+        yield session
+
+
+@contextmanager
+def _session(home, folder):
     import pyspark
     from pyspark.sql import SparkSession
 
@@ -48,6 +55,7 @@ def spark_session(home):
         "spark.master": "local-cluster[2,2,1024]",
         "spark.executor.memory": "1g",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "spark.executorEnv.TMPDIR": folder,  # short enough for the names of sockets
         "spark.local.dir": str(home / "local"),
         "spark.locality.wait": "6s",  # on a slow machine as well, tasks go where their rows are
         "spark.python.unix.domain.socket.enabled": "true",  # tasks are faster

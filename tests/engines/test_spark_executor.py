@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -136,8 +135,8 @@ class TestStates:
         monkeypatch.setattr(spark_executor, "SMALL_BYTES", small_bytes)
         assert advance(SparkExecutor(placed), 2) == [4, 4]
 
-    def test_nothing_stays_when_they_are_forgotten(self, placed):
-        folders = partial(Path(tempfile.gettempdir()).glob, f"diprime-{placed.fit}-*")
+    def test_nothing_stays_when_they_are_forgotten(self, context, placed):
+        folders = partial(Path(context.getConf().get("spark.executorEnv.TMPDIR")).glob, f"diprime-{placed.fit}-*")
         assert (n_states(placed), len(list(folders()))) == (4, 2)
         spark_executor._forget(placed)
         assert (n_states(placed), len(list(folders()))) == (0, 0)

@@ -112,13 +112,24 @@ def test_any_worker_can_let_all_forget(folder):
     assert States(FIT).work(3, ROWS, task(0)) is None
 
 
-def test_states_of_another_fit_are_dropped():
+def test_states_of_another_fit_are_dropped(folder):
     before = states_of(FIT)
     before.keep(3, ROWS, bundle())
     states_of("other")
+    assert not folder.exists()
     assert before.n_here == 0
     assert States(FIT).work(3, ROWS, task(0)) is None
     assert list(spark_states._of_process) == ["other"]
+
+
+def test_a_worker_that_drops_its_states_leaves_those_of_others(folder, monkeypatch):
+    owner, other = states_of(FIT), States(FIT)
+    owner.keep(3, ROWS, bundle())
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    other.keep(4, ROWS, bundle())
+    other.drop()
+    monkeypatch.undo()
+    assert [path.name for path in folder.iterdir() if not path.name.isdigit()] == ["of-3"]
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o701])

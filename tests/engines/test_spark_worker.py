@@ -1,5 +1,6 @@
 """What Spark's Python workers run: pieces of encoded rows, states that are kept or made anew, and other rows."""
 
+import os
 import pickle
 from dataclasses import replace
 from functools import partial
@@ -24,11 +25,12 @@ SECRET = "Jane Doe, 271828"
 
 
 @pytest.fixture(autouse=True)
-def task(monkeypatch):
-    """Let the functions run as in a task of Spark, of partition 7, in a new process."""
+def _task(monkeypatch):
+    """Let the functions run as in a task of Spark, of partition 7, in a new process without others."""
     context = SimpleNamespace(partitionId=lambda: 7, cpus=lambda: 2)
     monkeypatch.setattr(spark_worker, "TaskContext", SimpleNamespace(get=lambda: context))
-    yield context
+    monkeypatch.setattr(os, "getppid", os.getpid)
+    yield
     drop_all()
 
 

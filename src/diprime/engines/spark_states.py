@@ -20,11 +20,12 @@ import tempfile
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread
 
 from diprime.engines.remote import Outcome, Sealed, work_on_rows
 
 _BACKLOG = 128
+_END_SECONDS = 5
 _NO_ANSWER = (OSError, EOFError)
 
 _of_process: dict[str, States] = {}  # those of one fit
@@ -67,7 +68,7 @@ class States:
         self._fit = fit
         self._bundles: dict[int, tuple[bytes, Outcome]] = {}
         self._folder = Path(tempfile.gettempdir(), f"diprime-{fit}-{os.getppid()}")  # workers have the same parent
-        self._listener: Listener | None = None
+        self._listening: Thread | None = None
 
     @property
     def n_here(self) -> int:
@@ -98,31 +99,39 @@ class States:
             for name in [path.name for path in self._folder.iterdir() if path.name.isdigit()]:
                 self._ask(name, None)
         self.drop()
+        if _is_private(self._folder):
+            shutil.rmtree(self._folder, ignore_errors=True)  # also what workers have left that are gone
 
     def drop(self) -> None:
-        """Drop the states in this process; the fit is over."""
+        """Drop the states in this process, and listen no more; the fit is over."""
         if _of_process.get(self._fit) is self:
             del _of_process[self._fit]
-        self._bundles.clear()
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            self._ask(str(os.getpid()), None)  # the thread that listens wakes up, and ends
-        if _is_private(self._folder):
-            shutil.rmtree(self._folder, ignore_errors=True)
+        numbers, self._bundles = list(self._bundles), {}
+        thread, self._listening = self._listening, None
+        if thread is not None:
+            self._ask(str(os.getpid()), None)  # it wakes up, and ends
+            thread.join(_END_SECONDS)
+            with suppress(OSError):
+                for number in numbers:
+                    link = self._folder / f"of-{number}"
+                    if str(link.readlink()) == str(os.getpid()):
+                        link.unlink()
+                self._folder.rmdir()  # the last worker can
 
     def _listen(self) -> None:
         """Begin to do the tasks of other workers."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         if not _is_private(self._folder):
             raise PermissionError
-        if self._listener is None:
-            self._listener = Listener(str(self._folder / str(os.getpid())), "AF_UNIX", _BACKLOG)
-            Thread(target=self._serve, args=[self._listener], daemon=True).start()
+        if self._listening is None:
+            listener = Listener(str(self._folder / str(os.getpid())), "AF_UNIX", _BACKLOG)
+            self._listening = Thread(target=self._serve, args=[listener], daemon=True)
+            self._listening.start()
 
     def _serve(self, listener: Listener) -> None:
         """Answer whoever comes, each in a thread of its own, until the states are dropped."""
         with suppress(OSError), listener:  # its socket may have been removed with the folder
-            while self._listener is listener:
+            while self._listening is current_thread():
                 with suppress(OSError):
                     Thread(target=self._answer, args=[listener.accept()], daemon=True).start()
 
