@@ -1,9 +1,10 @@
-"""One small Spark cluster for all tests of a process: a driver, and two executors that are processes of their own."""
+"""One small Spark cluster for all tests of a process: a driver, and two executors of two cores, with their workers."""
 
 import os
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import warnings
 from contextlib import contextmanager
@@ -38,6 +39,12 @@ _FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 @contextmanager
 def spark_session(home):
     """Yield a session, with all that Spark writes in an empty folder."""
+    with tempfile.TemporaryDirectory() as folder, _session(home, folder) as session:
+        yield session
+
+
+@contextmanager
+def _session(home, folder):
     import pyspark
     from pyspark.sql import SparkSession
 
@@ -45,11 +52,13 @@ def spark_session(home):
         if item.name != "work":  # executors keep their logs there
             (home / item.name).symlink_to(item)
     settings = {
-        "spark.master": "local-cluster[2,1,1024]",
+        "spark.master": "local-cluster[2,2,1024]",
         "spark.executor.memory": "1g",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "spark.executorEnv.TMPDIR": folder,  # short enough for the names of sockets
         "spark.local.dir": str(home / "local"),
         "spark.locality.wait": "6s",  # on a slow machine as well, tasks go where their rows are
+        "spark.python.unix.domain.socket.enabled": "true",  # tasks are faster
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
@@ -84,18 +93,21 @@ def persisted(session):
 
 
 def worker_pids(session):
-    """Return the processes of Python workers, and of the executors that they belong to."""
+    """Return the processes of Python workers that have states of a fit, and of the executors that they belong to."""
 
     def pids(_):
-        time.sleep(0.2)  # so that both executors get some of the tasks
-        daemon = os.getppid()
-        return [(os.getpid(), int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1]))]
+        from diprime.engines.spark_states import _of_process
 
-    return dict(session.sparkContext.range(4, numSlices=4).mapPartitions(pids).collect())
+        time.sleep(0.1)  # so that all workers get some of the tasks
+        daemon = os.getppid()
+        executor = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
+        return [(os.getpid(), executor)] if any(states.n_here for states in _of_process.values()) else []
+
+    return dict(session.sparkContext.range(16, numSlices=16).mapPartitions(pids).collect())
 
 
 def kill_a_worker(session):
-    """End the process of a Python worker."""
+    """End the process of a Python worker that has a state."""
     os.kill(min(worker_pids(session)), signal.SIGKILL)
 
 

@@ -33,6 +33,7 @@ N_EXECUTORS = 2
 PARTITIONS_PER_EXECUTOR = 2
 ROUNDS = 2
 ROWS_AT_A_TIME = 10_000
+_SOCKETS = "spark.python.unix.domain.socket.enabled"
 SCHEMA = ", ".join([*(f"{name} float" for name in NAMES), "target bigint"])
 
 Fit = Callable[..., Any]
@@ -66,6 +67,7 @@ def two_executors() -> Iterator[SparkSession]:
         os.environ |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
         builder = SparkSession.builder.master(f"local-cluster[{N_EXECUTORS},1,2048]").config("spark.log.level", "ERROR")
         builder = builder.config("spark.executor.memory", "2g").config("spark.ui.showConsoleProgress", "false")
+        builder = builder.config(_SOCKETS, "true")
         root = str(Path(__file__).parents[2])
         session = builder.config("spark.executorEnv.PYTHONPATH", root).config("spark.ui.enabled", "false").getOrCreate()
         try:
@@ -92,8 +94,8 @@ def report(spark: SparkSession, n_rows: int, rounds: int, fits: dict[str, Fit]) 
         "",
         f"`python -m benchmarks.scale --parts spark`: {n_parts * ROWS_AT_A_TIME:,} × {N_FEATURES} float32, binary "
         f"target, {N_EXECUTORS} executors of one processor on {os.cpu_count()} cores ({platform.machine()}), Spark "
-        f"{spark.version}, diprime {diprime.__version__}, best of {rounds} rounds. In memory, a fit has {N_EXECUTORS} "
-        f"threads. Load at the start: {os.getloadavg()[0]:.1f}.",
+        f"{spark.version} with `{_SOCKETS}`, diprime {diprime.__version__}, best of {rounds} rounds. In memory, a fit "
+        f"has {N_EXECUTORS} threads. Load at the start: {os.getloadavg()[0]:.1f}.",
         "",
         "| fit | seconds in memory | seconds in Spark | × in memory |",
         "|---|---:|---:|---:|",

@@ -1,9 +1,10 @@
 """Partitions in the executors of Spark. This module needs the extra ``diprime[spark]``.
 
 Rows are encoded where Spark has them, and stay there, in an RDD that is cached in memory or on disk. A question, with
-the steps before it, is one job: a pure function of the encoded rows and of all steps so far, which are broadcast. The
-Python workers keep states, so that they take the last steps only (:mod:`~diprime.engines.spark_worker`). Each job
-begins with the encoded rows, so that no lineage grows with the levels of a forest or the rounds of boosting.
+the steps before it, is one job: a pure function of the encoded rows and of all steps so far. The Python workers keep
+states (:mod:`~diprime.engines.spark_states`), so that a job sends new steps only, to where the rows are, and reads no
+rows. If states have been lost, another job reads the rows, and takes all steps. No lineage grows with the levels of a
+forest or the rounds of boosting.
 
 Answers are added up in the executors, in a tree, until few are left, which the driver collects and adds up.
 
@@ -12,10 +13,11 @@ Jobs are described by what they do, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 from uuid import uuid4
 
@@ -26,11 +28,14 @@ from diprime._util.threads import Threads
 from diprime.domain import Domain
 from diprime.engines import spark_worker
 from diprime.engines.executor import Answer, Question, Step
-from diprime.engines.remote import Outcome, RemotePartitions, Sealed, add_answers, opened, words_of
-from diprime.engines.spark_worker import PIECE, Digests, Encoding, Order
+from diprime.engines.remote import Behind, Outcome, RemotePartitions, Sealed, Task, add_answers, opened, words_of
+from diprime.engines.spark_worker import PIECE, Encoding, Order, Row
 
 FAN_IN = 8
 """How many answers a task adds up at most, or the driver: a further stage takes longer than to collect them."""
+
+SMALL_BYTES = 1 << 19
+"""What is larger is broadcast: Spark would do so, and keep it until the session ends."""
 
 _DESCRIPTION = "spark.job.description"
 
@@ -41,17 +46,23 @@ class Placed:
 
     Attributes
     ----------
+    fit : str
+        The name of the fit.
     rdd : RDD
-        The pieces of each partition, sealed.
+        The pieces of each partition, packed.
+    places : RDD
+        As many partitions, at the same places, with nothing in them.
     sizes : sequence of int
         The number of rows of each partition; they are private, and stay with the coordinator.
-    digests : sequence of sequences of bytes
-        The digests of the pieces of each partition.
+    digests : sequence of bytes
+        The digest of the rows of each partition.
     """
 
-    rdd: RDD[Outcome]
+    fit: str
+    rdd: RDD[Row]
+    places: RDD[Any]
     sizes: Sequence[int]
-    digests: Sequence[Digests]
+    digests: Sequence[bytes]
 
 
 class SparkExecutor:
@@ -68,6 +79,7 @@ class SparkExecutor:
         self._placed = placed
         self._run = uuid4().hex
         self._steps: list[Sequence[Step]] = []  # all so far: whoever has no state takes them again
+        self._n_taken = 0  # the steps that all partitions have taken
 
     def advance(self, steps: Sequence[Step]) -> None:
         """Change the state of every partition by a step of its own, when something is asked."""
@@ -76,17 +88,28 @@ class SparkExecutor:
     def ask(self, question: Question, out: Answer | None = None) -> Answer:
         """Return the sum of the answers of all partitions, added up in the executors and what is left here.
 
-        It does not use ``out``.
+        It does not use ``out``. If some partitions have lost their states, all answer from their rows on.
         """
-        order = Sealed(Order(self._run, self._placed.digests, self._steps, question))
-        rdd = self._placed.rdd
-        with told(), _described(rdd.context, words_of(question)), _broadcast(rdd.context, order) as shared:
-            answers = rdd.mapPartitionsWithIndex(
-                lambda number, pieces: [spark_worker.answer(number, pieces, shared.value.content)]
-            )
-            outcomes = _tree(answers).collect()
+        outcomes = self._outcomes(question, self._n_taken)
+        if any(isinstance(outcome, Behind) for outcome in outcomes):
+            outcomes = self._outcomes(question, 0, with_rows=True)
         total: Answer = reduce(np.add, map(opened, outcomes))
+        self._n_taken = len(self._steps)
         return total
+
+    def _outcomes(self, question: Question, n_before: int, *, with_rows: bool = False) -> list[Outcome]:
+        """Let all partitions answer that have taken so many steps; add up in the executors, until few are left."""
+        placed, task = self._placed, Task(self._run, n_before, self._steps[n_before:], question)
+        order = Sealed(Order(placed.fit, task, placed.digests))
+        rdd = placed.rdd if with_rows else placed.places
+        with told(), _described(rdd.context, words_of(question)), _sent(rdd.context, order) as get:
+            answers: RDD[Outcome] = rdd.mapPartitionsWithIndex(
+                (lambda number, pieces: [spark_worker.answer_from_rows(number, pieces, get().content)])
+                if with_rows
+                else (lambda number, nothing: [spark_worker.answer(number, nothing, get().content)])
+            )
+            outcomes: list[Outcome] = _tree(answers).collect()
+        return outcomes
 
 
 def _tree(answers: RDD[Outcome]) -> RDD[Outcome]:
@@ -111,11 +134,15 @@ def _described(context: SparkContext, words: str) -> Iterator[None]:
 
 
 @contextmanager
-def _broadcast(context: SparkContext, content: Sealed) -> Iterator[Any]:
-    """Let all executors have something, until the end of a block."""
-    shared = context.broadcast(content)
+def _sent(context: SparkContext, content: Sealed) -> Iterator[Callable[[], Sealed]]:
+    """Let tasks have something, until the end of a block: as a part of them if it is small, which is faster."""
+    packed = pickle.dumps(content, protocol=5)
+    if len(packed) <= SMALL_BYTES:
+        yield partial(pickle.loads, packed)
+        return
+    shared = context.broadcast(packed)
     try:
-        yield shared
+        yield lambda: pickle.loads(shared.value)
     finally:
         shared.destroy()
 
@@ -167,25 +194,38 @@ def encoded(X: Any, target: str, domain: Domain) -> Iterator[SparkPartitions]:
     encoding = Encoding(domain, X.columns, target, uuid4().bytes)
     with told(), _described(context, "encode-rows"):
         numbered = X.toDF(*map(str, range(len(encoding.columns))))  # names with dots are none that mapInPandas can take
-        pieces = numbered.mapInPandas(lambda batches: spark_worker.encode_pieces(batches, encoding), PIECE).rdd
-        rdd: RDD[Outcome] = pieces.map(spark_worker.load_piece).setName("diprime encoded rows")
-        rdd.persist(StorageLevel.MEMORY_AND_DISK)
+        pieces = numbered.mapInPandas(lambda batches: spark_worker.encode_pieces(batches, encoding), PIECE)
+        rdd: RDD[Row] = pieces.rdd.setName("diprime encoded rows").persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        with told(), _described(context, "encode-rows"):
-            measured = rdd.mapPartitions(lambda pieces: [spark_worker.measure(pieces)]).collect()
-        sizes, digests = zip(*map(opened, measured), strict=True)
-        yield SparkPartitions(Placed(rdd, sizes, digests))
-        _forget(rdd)
+        placed = place(rdd)
+        yield SparkPartitions(placed)
+        _forget(placed)
     finally:
         with suppress(Exception):  # if Spark is lost, so are the rows
             rdd.unpersist()
 
 
-def _forget(rdd: RDD[Outcome]) -> None:
-    """Let Python workers drop their states, at the end of a fit.
+def place(rdd: RDD[Row]) -> Placed:
+    """Let Python workers that are where pieces are cached begin with their rows."""
+    fit = uuid4().hex[:16]
+    with told(), _described(rdd.context, "encode-rows"):
+        begun = rdd.mapPartitionsWithIndex(lambda number, pieces: [spark_worker.place(number, pieces, fit)]).collect()
+        places = _places(rdd)
+    sizes, digests = zip(*map(opened, begun), strict=True)
+    return Placed(fit, rdd, places, sizes, digests)
 
-    The tasks go where the encoded rows are, and so to the workers that had those of the fit. Workers that are left out
-    drop their states with the next fit, or end, as all idle ones do after a while.
+
+def _places(rdd: RDD[Any]) -> RDD[Any]:
+    """Return an RDD whose tasks go where the partitions of another one are cached, and which reads nothing of them.
+
+    It has all pairs of no elements and those of each partition: Spark looks for the first of a pair first.
     """
-    with suppress(Exception), _described(rdd.context, "forget"):
-        rdd.foreachPartition(spark_worker.forget)
+    nothing: RDD[Any] = rdd.context.parallelize([], 1)
+    return nothing.cartesian(rdd)
+
+
+def _forget(placed: Placed) -> None:
+    """Let Python workers drop their states, at the end of a fit: all of the executors that have rows."""
+    fit, places = placed.fit, placed.places
+    with suppress(Exception), _described(places.context, "forget"):
+        places.foreachPartition(lambda nothing: spark_worker.forget(nothing, fit))

@@ -1,9 +1,8 @@
 """What the Python workers of Spark's executors run: encoding, and pure functions of encoded rows and steps.
 
-An executor's Python worker is a process that does one task after the other. What it keeps from one task to the next,
-the states of partitions, is in this module, so that a task has to take the last steps only. Another process may get the
-next task of a partition, or the process may be gone: then the states are made anew of the encoded rows, by all steps so
-far. The answer is the same, bit for bit.
+The workers keep the states of partitions from one task to the next (:mod:`~diprime.engines.spark_states`), so that a
+task needs neither the rows nor any steps but the last. Where a state has been lost, it is made anew of the encoded
+rows, by all steps so far. The answer is the same, bit for bit.
 
 This module needs the extra ``diprime[spark]``.
 """
@@ -13,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +21,11 @@ from pyspark import TaskContext
 
 from diprime.domain import Domain
 from diprime.domain.batches import EncodedBatches
-from diprime.engines.executor import Question, Step
+from diprime.engines import spark_states
 from diprime.engines.partition import Partition
 from diprime.engines.persons import Target, UsedRecords
-from diprime.engines.remote import Bundle, Failure, Outcome, Sealed, Task, encode_rows, guarded, work_on_rows
+from diprime.engines.remote import Behind, Bundle, Failure, Outcome, Sealed, Task, encode_rows, guarded, work_on_rows
+from diprime.engines.spark_states import states_of
 
 PIECE_BYTES = 1 << 25
 """How many bytes of codes are one element of an RDD, about: far less than the 2 GiB that Java's arrays can hold."""
@@ -33,7 +33,7 @@ PIECE_BYTES = 1 << 25
 PIECE = "piece binary"
 """The schema of pieces."""
 
-Digests = Sequence[bytes]
+Row = Sequence[bytes]  # of a table of pieces, each of which is packed
 
 _OTHER_ROWS = Failure(
     "Spark has computed a partition of X again, because an executor was lost, and its rows are not those of the first "
@@ -90,20 +90,21 @@ class Order:
 
     Attributes
     ----------
-    run : str
-        The run of steps, which begins with the encoded rows.
-    digests : sequence of sequences of bytes
-        The digests of the pieces of each partition.
-    steps : sequence of sequences of Step
-        All steps so far: one after the other, each for every partition.
-    question : Question
-        What is asked then.
+    fit : str
+        The name of the fit.
+    task : Task
+        What to do, with steps for every partition.
+    digests : sequence of bytes
+        The digest of the rows of each partition.
     """
 
-    run: str
-    digests: Sequence[Digests]
-    steps: Sequence[Sequence[Step]]
-    question: Question
+    fit: str
+    task: Task
+    digests: Sequence[bytes]
+
+    def of_partition(self, number: int) -> Sealed:
+        """Return the task of one partition."""
+        return Sealed(replace(self.task, steps=[[step[number]] for step in self.task.steps]))
 
 
 def encode_pieces(batches: Iterable[pd.DataFrame], encoding: Encoding) -> Iterator[pd.DataFrame]:
@@ -142,67 +143,68 @@ def join_rows(encoding: Encoding, *parts: Partition) -> Piece:
     return Piece(codes, target, digest.digest())
 
 
-def load_piece(row: Sequence[bytes]) -> Outcome:
-    """Return the piece in a row of a table of pieces."""
-    outcome: Outcome = pickle.loads(row[0])
-    return outcome
+def place(number: int, pieces: Iterable[Row], fit: str) -> Outcome:
+    """Begin with the rows of a partition; return their number and digest.
 
-
-def measure(pieces: Iterable[Outcome]) -> Outcome:
-    """Return the number of rows of a partition, and the digests of its pieces."""
-    n_rows, digests = 0, []
-    for outcome in pieces:
-        if not isinstance(outcome, Sealed):
-            return outcome
-        n_rows += len(outcome.content.target)
-        digests.append(outcome.content.digest)
-    return Sealed((n_rows, digests))
-
-
-_kept: dict[str, dict[int, Outcome]] = {}  # bundles in this process, by the numbers of partitions; those of one run
-
-
-def forget(pieces: Iterable[Outcome]) -> None:
-    """Drop the states of all partitions that this process has.
-
-    The pieces of a partition are read: Spark would end the worker, and the next fit wait for another one to begin.
+    If Spark does this twice, and the rows are not the same, the one whose answer is not taken has a state that nobody
+    asks for.
     """
-    _kept.clear()
-    for _ in pieces:
-        pass
+    read = _unpacked(pieces)
+    if not isinstance(read, Sealed):
+        return read
+    bundle, n_rows, digest = read.content
+    states_of(fit).keep(number, digest, Sealed(bundle))
+    return Sealed((n_rows, digest))
 
 
-def answer(number: int, pieces: Iterable[Outcome], order: Order) -> Outcome:
-    """Let a partition do what is ordered, from the state that it is in or from its rows on.
+def answer(number: int, nothing: Iterable[object], order: Order) -> Outcome:
+    """Let a partition do what is ordered, from the state that it is in; without a state, it is behind.
+
+    That there is nothing has to be read as well: else Spark ends the worker.
+    """
+    list(nothing)
+    done = states_of(order.fit).work(number, order.digests[number], order.of_partition(number))
+    return Behind(0) if done is None else done
+
+
+def answer_from_rows(number: int, pieces: Iterable[Row], order: Order) -> Outcome:
+    """Let a partition do what is ordered, from its rows on if there is no state.
 
     All pieces are read, also if there is a state: Spark ends a worker that leaves some unread. What is computed anew
     and is not what it was would let a record count at two places, so it is refused.
     """
-    if order.run not in _kept:
-        _kept.clear()
-        _kept[order.run] = {}
-    bundles = _kept[order.run]
-    found, digests = [], []
-    for outcome in pieces:
-        if not isinstance(outcome, Sealed):
-            return outcome
-        digests.append(outcome.content.digest)
-        if number not in bundles:
-            found.append(outcome)
-    if digests != order.digests[number]:
+    read = _unpacked(pieces)
+    if not isinstance(read, Sealed):
+        return read
+    bundle, _, digest = read.content
+    if digest != order.digests[number]:
         return _OTHER_ROWS
-    if number not in bundles:
-        bundles[number] = bundle_pieces(*found)
-    steps = [[step[number]] for step in order.steps]
-    return work_on_rows(bundles[number], Sealed(Task(order.run, 0, steps, order.question)))
+    states, task = states_of(order.fit), order.of_partition(number)
+    done = states.work(number, digest, task)
+    if done is None:
+        states.keep(number, digest, Sealed(bundle))
+        done = work_on_rows(Sealed(bundle), task)
+    return done
+
+
+def forget(nothing: Iterable[object], fit: str) -> None:
+    """Let the Python workers of an executor drop the states of a fit."""
+    list(nothing)
+    spark_states.forget(fit)
+
+
+def _unpacked(pieces: Iterable[Row]) -> Outcome:
+    """Return what :func:`read_pieces` does, or what has failed."""
+    return read_pieces(*(pickle.loads(packed) for (packed,) in pieces))
 
 
 @guarded
-def bundle_pieces(*pieces: Piece) -> Bundle:
-    """Put the pieces of a partition together."""
+def read_pieces(*pieces: Piece) -> tuple[Bundle, int, bytes]:
+    """Put the pieces of a partition together; return them with the number of their rows, and with their digest."""
     rows = EncodedBatches(pieces[0].codes.shape[1], [piece.codes for piece in pieces])
     target = np.concatenate([piece.target for piece in pieces])
-    return Bundle([Partition(rows, UsedRecords(target))], n_threads=_task().cpus())
+    bundle = Bundle([Partition(rows, UsedRecords(target))], n_threads=_task().cpus())
+    return bundle, len(target), hashlib.blake2b(b"".join(piece.digest for piece in pieces), digest_size=32).digest()
 
 
 def _task() -> TaskContext:
