@@ -94,8 +94,8 @@ def report(spark: SparkSession, n_rows: int, rounds: int, fits: dict[str, Fit]) 
         "",
         f"`python -m benchmarks.scale --parts spark`: {n_parts * ROWS_AT_A_TIME:,} × {N_FEATURES} float32, binary "
         f"target, {N_EXECUTORS} executors of one processor on {os.cpu_count()} cores ({platform.machine()}), Spark "
-        f"{spark.version} with `{_SOCKETS}`, diprime {diprime.__version__}, best of {rounds} rounds. In memory, a fit has {N_EXECUTORS} "
-        f"threads. Load at the start: {os.getloadavg()[0]:.1f}.",
+        f"{spark.version} with `{_SOCKETS}`, diprime {diprime.__version__}, best of {rounds} rounds. In memory, a fit "
+        f"has {N_EXECUTORS} threads. Load at the start: {os.getloadavg()[0]:.1f}.",
         "",
         "| fit | seconds in memory | seconds in Spark | × in memory |",
         "|---|---:|---:|---:|",
