@@ -57,6 +57,12 @@ def counted(outcome):
     return opened(outcome).tolist()
 
 
+def leave_a_socket(path):
+    """Let a process listen, and end."""
+    code = "import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+
+
 def test_a_worker_that_has_a_state_does_the_tasks_of_others():
     owner, other = states_of(FIT), States(FIT)
     owner.keep(3, ROWS, bundle())
@@ -86,9 +92,8 @@ def test_a_state_of_other_rows_is_none(worker):
 
 def test_the_owner_has_ended(folder):
     """Its socket is there, and nobody listens; then another worker makes the state anew."""
-    code = "import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])"
     folder.mkdir(mode=0o700)
-    subprocess.run([sys.executable, "-c", code, str(folder / "1")], check=True)
+    leave_a_socket(folder / "1")
     (folder / "of-3").symlink_to("1")
     other = States(FIT)
     assert other.work(3, ROWS, task(0)) is None
@@ -108,8 +113,11 @@ def _fail(state, threads):
 
 
 def test_any_worker_can_let_all_forget(folder):
+    """Also where one has ended, and left its socket."""
     owner = States(FIT)  # of another process, as far as this one knows
     owner.keep(3, ROWS, bundle())
+    leave_a_socket(folder / "1")
+    (folder / "of-5").symlink_to("1")
     forget(FIT)
     assert owner.n_here == 0
     assert not folder.exists()

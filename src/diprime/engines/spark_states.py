@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import stat
 import tempfile
 from contextlib import suppress
@@ -25,7 +24,7 @@ from threading import Thread, current_thread
 from diprime.engines.remote import Outcome, Sealed, work_on_rows
 
 _BACKLOG = 128
-_END_SECONDS = 5
+_END_SECONDS = 1
 _NO_ANSWER = (OSError, EOFError)
 
 _of_process: dict[str, States] = {}  # those of one fit
@@ -99,7 +98,10 @@ class States:
                 self._ask(name, None)
         self.drop()
         if _is_private(self._folder):
-            shutil.rmtree(self._folder, ignore_errors=True)  # also what workers have left that are gone
+            with suppress(OSError):  # another worker may do the same now
+                for path in filter(_is_dead, list(self._folder.iterdir())):
+                    path.unlink(missing_ok=True)
+                self._folder.rmdir()
 
     def drop(self) -> None:
         """Drop the states in this process, and listen no more; the fit is over."""
@@ -152,6 +154,15 @@ class States:
                 answer: Outcome | None = connection.recv()
                 return answer
         return None
+
+
+def _is_dead(path: Path) -> bool:
+    """Whether nobody listens at a socket, or at the one that a link leads to."""
+    try:
+        Client(str(path), "AF_UNIX").close()
+    except (ConnectionRefusedError, FileNotFoundError):
+        return True
+    return False
 
 
 def _is_private(folder: Path) -> bool:
