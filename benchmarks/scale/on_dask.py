@@ -1,4 +1,4 @@
-"""Fits on a Dask cluster compared with fits in memory, and with LightGBM: ``python -m benchmarks.scale.on_dask``.
+"""Fits on a Dask cluster compared with fits in memory, and with LightGBM: ``python -m benchmarks.scale --parts dask``.
 
 The rows are on the workers before a fit, and in this process as well. Contenders take turns, so that whatever else the
 machine does befalls both, and each reports its median. Beside the time there is processor time, of this process and of
@@ -8,7 +8,6 @@ needs. LightGBM is installed by ``pip install 'diprime[benchmark,dask]'``.
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import time
@@ -24,7 +23,6 @@ import pandas as pd
 from distributed import Client, LocalCluster, wait
 
 import diprime
-from benchmarks.paths import RESULTS
 from benchmarks.speed.measuring import N_FEATURES, domain
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier
 from diprime.model.files import to_bytes
@@ -33,6 +31,8 @@ NAMES = list(domain().columns)
 N_WORKERS = 2
 PARTITIONS_PER_WORKER = 2
 N_ROUNDS = 3
+PEER_ROUNDS = 10
+"""Of boosting, which LightGBM has."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,14 +41,14 @@ def forest(X: Any, y: Any) -> DiPriMeClassifier:
     return DiPriMeClassifier(epsilon=1.0, domain=domain(), random_state=0).fit(X, y)
 
 
-def boosting(X: Any, y: Any) -> DiPriMeBoostingClassifier:
-    return DiPriMeBoostingClassifier(epsilon=1.0, domain=domain(), random_state=0).fit(X, y)
+def boosting(X: Any, y: Any, **others: Any) -> DiPriMeBoostingClassifier:
+    return DiPriMeBoostingClassifier(epsilon=1.0, domain=domain(), random_state=0, **others).fit(X, y)
 
 
 def lightgbm(X: Any, y: Any) -> Any:
     from lightgbm import DaskLGBMClassifier
 
-    return DaskLGBMClassifier(n_estimators=10, verbose=-1).fit(X, y)
+    return DaskLGBMClassifier(n_estimators=PEER_ROUNDS, verbose=-1).fit(X, y)
 
 
 def make_part(number: int, n_rows: int) -> pd.DataFrame:
@@ -106,7 +106,7 @@ def report(client: Client, n_rows: int, rounds: int = N_ROUNDS) -> Iterator[str]
     yield from [
         "# Dask",
         "",
-        f"`python -m benchmarks.scale.on_dask`: {n_rows:,} × {N_FEATURES} float32 in pandas DataFrames, binary target, "
+        f"`python -m benchmarks.scale --parts dask`: {n_rows:,} × {N_FEATURES} float32 in pandas DataFrames, binary target, "
         f"{N_WORKERS} workers of one thread on {os.cpu_count()} cores ({platform.machine()}), diprime "
         f"{diprime.__version__}, medians of {rounds} rounds taken in turns. In memory, a fit has {N_WORKERS} threads. "
         f"Load at the start: {os.getloadavg()[0]:.1f}.",
@@ -122,11 +122,14 @@ def report(client: Client, n_rows: int, rounds: int = N_ROUNDS) -> Iterator[str]
             yield _row(f"{name}, {where}", took, f"{took.ratio(pair['memory']):.2f}")
         assert len({to_bytes(took.model._to_content()) for took in pair.values()}) == 1, "the models differ"
         taken[name] = pair["dask"]
-    peer = take_turns(client, {"": partial(lightgbm, *on_dask)}, rounds)[""]
-    yield _row("LightGBM's Dask interface, 10 rounds", peer, "")
+    fits = {"ours": partial(boosting, *on_dask, n_rounds=PEER_ROUNDS), "LightGBM": partial(lightgbm, *on_dask)}
+    short, peer = take_turns(client, fits, rounds).values()
+    yield _row(f"boosting, {PEER_ROUNDS} rounds, dask", short, "")
+    yield _row(f"LightGBM's Dask interface, {PEER_ROUNDS} rounds", peer, "")
     yield ""
     yield "The models in memory and on Dask are equal, bit for bit. " + (
-        f"LightGBM takes {peer.ratio(taken['forest']):.1f} times as long as the forest on Dask."
+        f"LightGBM takes {peer.ratio(taken['forest']):.1f} times as long as the forest on Dask, and "
+        f"{peer.ratio(short):.1f} times as long as boosting with as many rounds."
     )
 
 
@@ -150,21 +153,3 @@ def report_here(n_rows: int, rounds: int = N_ROUNDS) -> Iterator[str]:
 def _row(name: str, took: Taken, ratio: str) -> str:
     seconds, here, workers = took.median
     return f"| {name} | {seconds:.1f} | {here:.1f} | {workers:.1f} | {ratio} |"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.scale.on_dask")
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--rounds", type=int, default=N_ROUNDS)
-    parser.add_argument("--write", action="store_true", help="keep the report in benchmarks/results")
-    options = parser.parse_args()
-    lines = []
-    for line in report_here(options.rows, options.rounds):
-        print(line, flush=True)
-        lines.append(line)
-    if options.write:
-        (RESULTS / "scale_dask.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

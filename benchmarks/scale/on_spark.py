@@ -7,14 +7,16 @@ models must be equal, bit for bit. Needs ``pip install 'diprime[spark]'`` and Ja
 
 from __future__ import annotations
 
+import atexit
 import os
 import platform
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -58,22 +60,29 @@ def make_rows(numbers: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 
 @contextmanager
 def two_executors() -> Iterator[SparkSession]:
-    """Start Spark, with executors that write their logs into a folder that is removed."""
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder, "spark")
-        home.mkdir()
-        for item in Path(pyspark.__file__).parent.iterdir():
-            (home / item.name).symlink_to(item)
-        os.environ |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-        builder = SparkSession.builder.master(f"local-cluster[{N_EXECUTORS},1,2048]").config("spark.log.level", "ERROR")
-        builder = builder.config("spark.executor.memory", "2g").config("spark.ui.showConsoleProgress", "false")
-        builder = builder.config(_SOCKETS, "true")
-        root = str(Path(__file__).parents[2])
-        session = builder.config("spark.executorEnv.PYTHONPATH", root).config("spark.ui.enabled", "false").getOrCreate()
-        try:
-            yield session
-        finally:
-            session.stop()
+    """Start Spark."""
+    os.environ |= {"SPARK_HOME": home(), "PYSPARK_PYTHON": sys.executable}
+    builder = SparkSession.builder.master(f"local-cluster[{N_EXECUTORS},1,2048]").config("spark.log.level", "ERROR")
+    builder = builder.config("spark.executor.memory", "2g").config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config(_SOCKETS, "true").config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2]))
+    session = builder.config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@cache
+def home() -> str:
+    """Make a home of Spark that is removed at the end: executors write their logs there.
+
+    There is one for all sessions of this process, because their Java is one.
+    """
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for item in Path(pyspark.__file__).parent.iterdir():
+        Path(folder, item.name).symlink_to(item)
+    return folder
 
 
 def best_of(fit: Callable[[], Any], rounds: int) -> tuple[float, Any]:
