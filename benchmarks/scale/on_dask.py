@@ -106,8 +106,8 @@ def report(client: Client, n_rows: int, rounds: int = N_ROUNDS) -> Iterator[str]
     yield from [
         "# Dask",
         "",
-        f"`python -m benchmarks.scale --parts dask`: {n_rows:,} × {N_FEATURES} float32 in pandas DataFrames, binary target, "
-        f"{N_WORKERS} workers of one thread on {os.cpu_count()} cores ({platform.machine()}), diprime "
+        f"`python -m benchmarks.scale --parts dask`: {n_rows:,} × {N_FEATURES} float32 in pandas DataFrames, binary "
+        f"target, {N_WORKERS} workers of one thread on {os.cpu_count()} cores ({platform.machine()}), diprime "
         f"{diprime.__version__}, medians of {rounds} rounds taken in turns. In memory, a fit has {N_WORKERS} threads. "
         f"Load at the start: {os.getloadavg()[0]:.1f}.",
         "",
