@@ -139,6 +139,12 @@ class TestFit:
         assert frame.rdd.getNumPartitions() == n_partitions
         assert digits(on_spark("boosted classes", frame)) == digits(in_memory("boosted classes", here))
 
+    def test_whether_there_are_rows_makes_no_error(self, frame, here):
+        """One row must not decide about it; Spark leaves out partitions where it finds that there are none."""
+        none = frame.limit(0)
+        assert none.rdd.getNumPartitions() == 0
+        assert digits(on_spark("forest of classes", none)) == digits(in_memory("forest of classes", here[:0]))
+
     def test_a_budget_is_charged_once(self, frame):
         with Budget(3) as budget:
             DiPriMeClassifier(epsilon=2, domain=CLASSES, max_depth=1).fit(

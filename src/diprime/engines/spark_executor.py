@@ -193,9 +193,7 @@ def encoded(X: Any, target: str, domain: Domain) -> Iterator[SparkPartitions]:
     context: SparkContext = X.sparkSession.sparkContext
     encoding = Encoding(domain, X.columns, target, uuid4().bytes)
     with told(), _described(context, "encode-rows"):
-        numbered = X.toDF(*map(str, range(len(encoding.columns))))  # names with dots are none that mapInPandas can take
-        pieces = numbered.mapInPandas(lambda batches: spark_worker.encode_pieces(batches, encoding), PIECE)
-        rdd: RDD[Row] = pieces.rdd.setName("diprime encoded rows").persist(StorageLevel.MEMORY_AND_DISK)
+        rdd = _pieces(X, encoding).setName("diprime encoded rows").persist(StorageLevel.MEMORY_AND_DISK)
     try:
         placed = place(rdd)
         yield SparkPartitions(placed)
@@ -203,6 +201,21 @@ def encoded(X: Any, target: str, domain: Domain) -> Iterator[SparkPartitions]:
     finally:
         with suppress(Exception):  # if Spark is lost, so are the rows
             rdd.unpersist()
+
+
+def _pieces(X: Any, encoding: Encoding) -> RDD[Row]:
+    """Return the pieces of each partition of a table, of which there is one at least.
+
+    Where Spark finds that a table has no rows, it has no partitions. A fit to it is one to no rows, as in memory:
+    whether there is an error must not depend on one row.
+    """
+    numbered = X.toDF(*map(str, range(len(encoding.columns))))  # names with dots are none that mapInPandas can take
+    rdd: RDD[Row] = numbered.mapInPandas(lambda batches: spark_worker.encode_pieces(batches, encoding), PIECE).rdd
+    if rdd.getNumPartitions() > 0:
+        return rdd
+    nothing: RDD[Any] = rdd.context.parallelize([], 1)
+    tables = nothing.mapPartitions(lambda batches: spark_worker.encode_pieces(batches, encoding))
+    return tables.flatMap(lambda table: table.itertuples(index=False, name=None))
 
 
 def place(rdd: RDD[Row]) -> Placed:
