@@ -1,11 +1,14 @@
 """States of Spark's partitions are in one worker each: others hand tasks on to it, and do without it if it is gone."""
 
+import errno
 import gc
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -183,6 +186,42 @@ def test_without_a_socket_a_worker_keeps_states_for_itself(monkeypatch, tmp_path
     owner.keep(3, ROWS, bundle())
     assert States(FIT).work(3, ROWS, task(0)) is None
     assert counted(owner.work(3, ROWS, task(0))) == [1]
+    states_of("other")
+    assert list(long.iterdir()) == []
+
+
+def test_where_there_are_no_such_sockets_nothing_is_left(folder, monkeypatch):
+    """As on Windows."""
+    monkeypatch.delattr(os, "geteuid")
+    owner = states_of(FIT)
+    owner.keep(3, ROWS, bundle())
+    assert counted(owner.work(3, ROWS, task(0))) == [1]
+    forget(FIT)
+    assert not folder.exists()
+
+
+def test_a_worker_that_has_too_many_open_files_waits():
+    """They may be closed; meanwhile, it does not try all the time."""
+    states, tried = States(FIT), []
+
+    class Full:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+        def accept(self):
+            tried.append(time.monotonic())
+            if len(tried) == 3:
+                states._listening = None
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    states._listening = Thread(target=states._serve, args=[Full()])
+    states._listening.start()
+    while len(tried) < 3:
+        time.sleep(0.01)
+    assert tried[2] - tried[0] > spark_states._PAUSE_SECONDS
 
 
 def test_garbage_collection_leaves_out_what_was_there_before():

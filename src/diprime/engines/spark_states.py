@@ -16,6 +16,7 @@ import gc
 import os
 import stat
 import tempfile
+import time
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
@@ -25,6 +26,7 @@ from diprime.engines.remote import Outcome, Sealed, work_on_rows
 
 _BACKLOG = 128
 _END_SECONDS = 1
+_PAUSE_SECONDS = 0.1
 _NO_ANSWER = (OSError, EOFError)
 
 _of_process: dict[str, States] = {}  # those of one fit
@@ -118,7 +120,8 @@ class States:
                     link = self._folder / f"of-{number}"
                     if str(link.readlink()) == str(os.getpid()):
                         link.unlink()
-                self._folder.rmdir()  # the last worker can
+        with suppress(OSError):
+            self._folder.rmdir()  # the last worker can, and one that could not listen
 
     def _listen(self) -> None:
         """Begin to do the tasks of other workers."""
@@ -134,8 +137,12 @@ class States:
         """Answer whoever comes, each in a thread of its own, until the states are dropped."""
         with suppress(OSError), listener:  # its socket may have been removed with the folder
             while self._listening is current_thread():
-                with suppress(OSError):
-                    Thread(target=self._answer, args=[listener.accept()], daemon=True).start()
+                try:
+                    connection = listener.accept()
+                except OSError:  # there are too many open files, say
+                    time.sleep(_PAUSE_SECONDS)
+                else:
+                    Thread(target=self._answer, args=[connection], daemon=True).start()
 
     def _answer(self, connection: Connection) -> None:
         """Do a task of another worker; without one, drop the states of this process."""
