@@ -92,6 +92,11 @@ def persisted(session):
     return len(session.sparkContext._jsc.getPersistentRDDs())
 
 
+def folders_of_states(session):
+    """Return the folders in which Python workers with states of a fit meet, one for each executor."""
+    return set(Path(session.sparkContext.getConf().get("spark.executorEnv.TMPDIR")).glob("diprime-*"))
+
+
 def worker_pids(session):
     """Return the processes of Python workers that have states of a fit, and of the executors that they belong to."""
 

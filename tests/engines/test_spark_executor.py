@@ -2,9 +2,11 @@
 
 import os
 import pickle
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -41,7 +43,7 @@ def rows_in_executors(context):
     parts = zip(np.split(codes, CUTS), np.split(target, CUTS), strict=True)
     pieces = [[pickle.dumps(Sealed(Piece(part, of_part, bytes([i]))))] for i, (part, of_part) in enumerate(parts)]
     rdd = context.parallelize(pieces, len(pieces)).persist()
-    yield place(rdd)
+    yield place(rdd, uuid4().hex[:16])
     rdd.unpersist()
 
 
@@ -120,7 +122,7 @@ class TestStates:
     def test_they_are_made_anew_if_they_are_lost(self, placed):
         executor = SparkExecutor(placed)
         advance(executor, 2)
-        spark_executor._forget(placed)
+        spark_executor._forget(placed.rdd, placed.fit)
         assert advance(executor, 2) == [4, 4]
         assert n_states(placed) == 4
 
@@ -131,7 +133,7 @@ class TestStates:
         executor = SparkExecutor(placed)
         advance(executor, 2)
         executor.ask(_one)
-        spark_executor._forget(placed)
+        spark_executor._forget(placed.rdd, placed.fit)
         advance(executor)
         assert [(task.n_before, len(task.steps)) for task in sent] == [(0, 1), (1, 1), (2, 0), (2, 1), (0, 3)]
 
@@ -143,8 +145,16 @@ class TestStates:
     def test_nothing_stays_when_they_are_forgotten(self, context, placed):
         folders = partial(Path(context.getConf().get("spark.executorEnv.TMPDIR")).glob, f"diprime-{placed.fit}-*")
         assert (n_states(placed), len(list(folders()))) == (4, 2)
-        spark_executor._forget(placed)
+        spark_executor._forget(placed.rdd, placed.fit)
         assert (n_states(placed), len(list(folders()))) == (0, 0)
+
+
+def test_nobody_waits_for_long_for_executors_that_do_not_forget(context, placed, monkeypatch):
+    monkeypatch.setattr(spark_executor, "FORGET_SECONDS", 0.1)
+    monkeypatch.setattr(spark_executor, "_places", lambda rdd: time.sleep(60))
+    began = time.monotonic()
+    spark_executor._forget(placed.rdd, placed.fit)
+    assert time.monotonic() - began < 30
 
 
 class CountedStep:

@@ -30,6 +30,7 @@ from diprime.engines.spark_executor import SparkExecutor
 from diprime.model.files import to_bytes
 from tests.spark_sessions import (
     NEEDED,
+    folders_of_states,
     kill_a_worker,
     kill_an_executor,
     logs,
@@ -168,14 +169,18 @@ class TestLostProcesses:
         assert digits(on_spark(name, frame)) == digits(in_memory(name, here))
 
     def test_an_interrupted_fit_leaves_nothing(self, spark, frame, monkeypatch):
+        before = folders_of_states(spark)  # an executor that was killed leaves one, which is empty
+
         def interrupt():
             assert persisted(spark) == 1
+            assert folders_of_states(spark) > before
             raise KeyboardInterrupt
 
         before_question(monkeypatch, SparkExecutor, 2, interrupt)
         with pytest.raises(KeyboardInterrupt):
             on_spark("boosted numbers", frame)
         assert persisted(spark) == 0
+        assert folders_of_states(spark) == before
 
     def test_rows_that_are_others_when_computed_again_are_refused(self, spark, frame, monkeypatch, tmp_path):
         """The executors lose their rows, and the source has changed by then."""
@@ -287,6 +292,7 @@ class TestMistakes:
 
 def test_a_step_that_fails_is_one_sentence_and_is_not_logged(spark, frame, monkeypatch):
     """Tasks do not fail, for Spark would write the text of their error to its logs."""
+    before = folders_of_states(spark)
     advance = SparkExecutor.advance
     monkeypatch.setattr(SparkExecutor, "advance", lambda self, steps: advance(self, [_fail] * len(steps)))
     with (
@@ -299,6 +305,7 @@ def test_a_step_that_fails_is_one_sentence_and_is_not_logged(spark, frame, monke
     assert "Executor" in logs()
     assert "314159" not in logs()
     assert persisted(spark) == 0
+    assert folders_of_states(spark) == before
 
 
 def _fail(state, threads):

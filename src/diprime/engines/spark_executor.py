@@ -22,7 +22,7 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from pyspark import RDD, SparkContext, StorageLevel
+from pyspark import RDD, InheritableThread, SparkContext, StorageLevel
 
 from diprime._util.threads import Threads
 from diprime.domain import Domain
@@ -36,6 +36,9 @@ FAN_IN = 8
 
 SMALL_BYTES = 1 << 19
 """What is larger is broadcast: Spark would do so, and keep it until the session ends."""
+
+FORGET_SECONDS = 10
+"""How long the end of a fit waits for Python workers to drop their states."""
 
 _DESCRIPTION = "spark.job.description"
 
@@ -194,11 +197,11 @@ def encoded(X: Any, target: str, domain: Domain) -> Iterator[SparkPartitions]:
     encoding = Encoding(domain, X.columns, target, uuid4().bytes)
     with told(), _described(context, "encode-rows"):
         rdd = _pieces(X, encoding).setName("diprime encoded rows").persist(StorageLevel.MEMORY_AND_DISK)
+    fit = uuid4().hex[:16]  # the names of sockets are short
     try:
-        placed = place(rdd)
-        yield SparkPartitions(placed)
-        _forget(placed)
+        yield SparkPartitions(place(rdd, fit))
     finally:
+        _forget(rdd, fit)
         with suppress(Exception):  # if Spark is lost, so are the rows
             rdd.unpersist()
 
@@ -218,9 +221,8 @@ def _pieces(X: Any, encoding: Encoding) -> RDD[Row]:
     return tables.flatMap(lambda table: table.itertuples(index=False, name=None))
 
 
-def place(rdd: RDD[Row]) -> Placed:
+def place(rdd: RDD[Row], fit: str) -> Placed:
     """Let Python workers that are where pieces are cached begin with their rows."""
-    fit = uuid4().hex[:16]
     with told(), _described(rdd.context, "encode-rows"):
         begun = rdd.mapPartitionsWithIndex(lambda number, pieces: [spark_worker.place(number, pieces, fit)]).collect()
         places = _places(rdd)
@@ -237,8 +239,16 @@ def _places(rdd: RDD[Any]) -> RDD[Any]:
     return nothing.cartesian(rdd)
 
 
-def _forget(placed: Placed) -> None:
-    """Let Python workers drop their states, at the end of a fit: all of the executors that have rows."""
-    fit, places = placed.fit, placed.places
-    with suppress(Exception), _described(places.context, "forget"):
-        places.foreachPartition(lambda nothing: spark_worker.forget(nothing, fit))
+def _forget(rdd: RDD[Row], fit: str) -> None:
+    """Let Python workers drop their states, at the end of a fit: all of the executors that have rows.
+
+    After a failure there may be none that answers, and nobody waits for them for long.
+    """
+
+    def forget() -> None:
+        with suppress(Exception), _described(rdd.context, "forget"):
+            _places(rdd).foreachPartition(lambda nothing: spark_worker.forget(nothing, fit))
+
+    thread = InheritableThread(forget, daemon=True)
+    thread.start()
+    thread.join(FORGET_SECONDS)
