@@ -13,6 +13,7 @@ from diprime.domain.encoding import Rows
 from diprime.engines.executor import Answer, Executor, InProcess
 from diprime.engines.memory import MAIN_MEMORY, Memory
 from diprime.engines.persons import UsedRecords, choose_records
+from diprime.engines.weights import total_of
 from diprime.privacy.randomness import RandomSource
 
 
@@ -41,8 +42,7 @@ class Partition:
     @property
     def total_weight(self) -> int:
         """The number of rows, or the sum of their weights."""
-        weights = self.records.weights
-        return self.rows.n_rows if weights is None else int(weights.sum(dtype=np.int64))
+        return total_of(self.records.weights, self.rows.n_rows)
 
 
 class Partitions(Protocol):

@@ -17,7 +17,7 @@ from diprime.engines.gradients import Cells, Gradients, ScoredRecords, Scores, S
 from diprime.engines.memory import Memory
 from diprime.engines.partition import Partition
 from diprime.engines.scores import CellGrid
-from diprime.engines.weights import NO_WEIGHTS, Weights, weighted_counts
+from diprime.engines.weights import NO_WEIGHTS, Weights, total_of, weighted_counts
 from diprime.kernels import boosting
 from diprime.kernels.constants import N_CODES
 
@@ -71,7 +71,7 @@ class ScorePartition:
     @property
     def total_weight(self) -> int:
         """The number of records, or the sum of their weights."""
-        return len(self.targets) if self.weights is None else int(self.weights.sum(dtype=np.int64))
+        return total_of(self.weights, len(self.targets))
 
 
 @dataclass(frozen=True)

@@ -104,13 +104,9 @@ class SparkExecutor:
         """Let all partitions answer that have taken so many steps; add up in the executors, until few are left."""
         placed, task = self._placed, Task(self._run, n_before, self._steps[n_before:], question)
         order = Sealed(Order(placed.fit, task, placed.digests))
-        rdd = placed.rdd if with_rows else placed.places
+        rdd, answer = (placed.rdd, spark_worker.answer_from_rows) if with_rows else (placed.places, spark_worker.answer)
         with told(), _described(rdd.context, words_of(question)), _sent(rdd.context, order) as get:
-            answers: RDD[Outcome] = rdd.mapPartitionsWithIndex(
-                (lambda number, pieces: [spark_worker.answer_from_rows(number, pieces, get().content)])
-                if with_rows
-                else (lambda number, nothing: [spark_worker.answer(number, nothing, get().content)])
-            )
+            answers = rdd.mapPartitionsWithIndex(lambda number, rows: [answer(number, rows, get().content)])
             outcomes: list[Outcome] = _tree(answers).collect()
         return outcomes
 

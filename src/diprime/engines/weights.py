@@ -38,6 +38,11 @@ def check_weight(weight: int) -> None:
         )
 
 
+def total_of(weights: Weights | None, n: int) -> int:
+    """Return the sum of the weights of n records, which is n if all weigh one."""
+    return n if weights is None else int(weights.sum(dtype=np.int64))
+
+
 def weighted_counts(values: npt.NDArray[Any], weights: Weights | None, n: int) -> npt.NDArray[np.int64]:
     """Return how many records have each value below n, by weight."""
     # Float64 adds integers exactly up to 2^53, which no engine's sum of weights comes near.
