@@ -11,7 +11,7 @@ from setuptools import Extension, setup
 COMPILE_ARGS = ["/O2", "/fp:precise"] if sys.platform == "win32" else ["-O3", "-ffp-contract=off"]
 # Unrolling takes a sixth off loops over bins, and doubles the time of loops that the compiler vectorises.
 UNROLL = [] if sys.platform == "win32" else ["-funroll-loops"]
-UNROLLED = ("histogram", "scoring")
+UNROLLED = ("histogram", "split_costs")
 NOT_COMPILED = ("__init__", "_shim", "constants")
 KERNELS = sorted(p for p in Path("src/diprime/kernels").glob("*.py") if p.stem not in NOT_COMPILED)
 

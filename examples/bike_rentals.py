@@ -1,4 +1,4 @@
-"""How many bicycles are hired? Private boosting, and a look at what it has learnt."""
+"""Predict bicycle hires with private boosting, and show the learnt functions of the hour."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ HOURS_SHOWN = range(0, 24, 3)
 
 
 def hires(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return synthetic hours at hire stations, and how many bicycles were hired; in practice, the private table."""
+    """Return synthetic hours at hire stations and the numbers of hires; in practice, this is the private table."""
     rng = np.random.default_rng(seed)
     hour, temperature, wind = rng.integers(0, 24, n), rng.normal(12, 9, n), rng.gamma(3, 6, n)
     weekend = rng.random(n) < 2 / 7
@@ -33,11 +33,11 @@ def hires(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_shape(model: DiPriMeBoostingRegressor, day: str) -> None:
-    """Print what the hour adds on a kind of day; diprime.plots.plot_shape draws it, and so does the report."""
+    """Print the effect of the hour on a kind of day, which diprime.plots.plot_shape and the report plot."""
     rows = [[hour, 12.0, day, 18.0] for hour in HOURS_SHOWN]
     explanation = model.explain(rows)
     parts = explanation.to_dict()
-    print(f"\nWhat the hour adds on a {day}:")
+    print(f"\nEffect of the hour on a {day}:")
     for i, hour in enumerate(HOURS_SHOWN):
         added = parts["hour"][i] + parts["hour × day"][i]
         bar = ("+" if added > 0 else "-") * round(abs(added) / 5)
@@ -49,7 +49,7 @@ def main() -> None:
     X, y = hires(20_000, seed=1)
     X_new, y_new = hires(5_000, seed=2)
     forest = DiPriMeRegressor(epsilon=1.0, domain=domain).fit(X, y)
-    # Boosting needs a delta, far below one over the number of records. Here both models spend the same epsilon.
+    # Boosting requires a delta far below one divided by the number of people. Both models spend the same epsilon.
     boosted = DiPriMeBoostingRegressor(epsilon=1.0, delta=1e-6, domain=domain).fit(X, y)
     print(f"always the mean                root of mean squared error {np.std(y_new):6.1f}")
     for name, model in (("forest, ε = 1", forest), ("boosting, ε = 1, δ = 1e-6", boosted)):

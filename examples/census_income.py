@@ -1,4 +1,4 @@
-"""Who earns more than 50,000? A private forest on a census, with pandas categories and missing values."""
+"""Predict incomes above 50,000 with a private forest, from pandas categories and missing values."""
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ def census(n: int, seed: int) -> pd.DataFrame:
     )
 
 
-# Public knowledge, written down without looking at the table: no line depends on anybody's age or education.
+# Public knowledge, written without looking at the table: no line depends on the age or education of a person.
 domain = Domain(
     {
         "age": Numeric(15, 100),
@@ -55,11 +55,13 @@ def main() -> None:
             private = model
 
     print("\nImportances, from released numbers only:")
-    for name, importance in sorted(zip(domain.names, private.feature_importances_, strict=True), key=lambda p: -p[1]):
+    for name, importance in sorted(
+        zip(domain.encoded_feature_names, private.feature_importances_, strict=True), key=lambda p: -p[1]
+    ):
         print(f"  {name:<10} {importance:.1%}")
     print(f"\n{private.privacy_}")
 
-    # The accuracies above are of made-up people. On private test rows they would leak; a private score does not.
+    # The people above are synthetic. On private test rows, exact accuracies would reveal facts, so use a private score.
     print(f"\n{private_score(private, others.drop(columns='income'), others['income'], epsilon=0.1)}")
 
 

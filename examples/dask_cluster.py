@@ -1,7 +1,7 @@
-"""Fit to a table on a Dask cluster: rows stay on the workers, and the model is the one that a single process learns.
+"""Fit to a table on a Dask cluster: rows stay on the workers, and the model is the same as in a single process.
 
-Needs ``pip install 'diprime[dask]'``. Here, the cluster is two workers of this process, and the table is made by them.
-With a cluster of your own, ``Client("tcp://host:8786")`` and ``dask.dataframe.read_parquet`` take their places.
+Requires ``pip install 'diprime[dask]'``. In this example, the cluster consists of two workers in this process, which
+make a synthetic table. For your own cluster, use ``Client("tcp://host:8786")`` and ``dask.dataframe.read_parquet``.
 """
 
 import dask.dataframe as dd
@@ -18,7 +18,7 @@ DOMAIN = Domain(
 
 
 def make_part(number: int) -> pd.DataFrame:
-    """Return one partition of a made-up table."""
+    """Return one partition of a synthetic table."""
     rng = np.random.default_rng(number)
     n = 20_000
     table = pd.DataFrame(
@@ -37,7 +37,7 @@ def main() -> None:
     cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0")
     with cluster, Client(cluster):
         table = dd.from_map(make_part, range(6), meta=make_part(0)[:0])
-        X, y = table[list(DOMAIN.columns)], table["ill"]
+        X, y = table[list(DOMAIN.column_names)], table["ill"]
         model = DiPriMeBoostingClassifier(epsilon=1, domain=DOMAIN, n_rounds=50).fit(X, y)
 
         probabilities = model.predict_proba(X)  # a Dask DataFrame: nothing is computed yet

@@ -8,8 +8,8 @@ from sklearn.model_selection import ShuffleSplit
 
 from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Numeric
 
-# The domain is public, so these ranges must NOT be read from the data: the smallest and largest values belong to single
-# patients. The ranges are round numbers that follow from what is measured on images of cell nuclei:
+# The domain is public, so do NOT take these ranges from the data: the smallest and largest values belong to single
+# patients. The ranges are round numbers that follow from the kind of measurement on images of cell nuclei:
 #
 # * a nucleus has a radius of 5 to 30 units, the largest of an image up to 40; perimeters and areas follow as 2πr, πr²;
 # * texture is the standard deviation of grey values;
@@ -17,7 +17,7 @@ from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeClassifier, D
 # * "error" is the standard error over the nuclei of an image, about a tenth of the measure; "worst" is the mean of the
 #   three largest.
 #
-# A value outside its range is clamped, and a range that is too wide costs a little accuracy; neither costs privacy.
+# Values outside their range are clipped, and a range that is too wide costs a little accuracy. Neither costs privacy.
 RANGES = {
     "mean radius": (5, 30),
     "mean texture": (5, 50),
@@ -64,7 +64,7 @@ def main() -> None:
     if list(data.feature_names) != list(RANGES):
         raise ValueError("The columns of the data are not those of the domain.")
 
-    # No random_state for the private models: anybody who knows the seed can remove the noise.
+    # The private models have no random_state, because anyone who knows the seed can remove the noise.
     models = {
         "majority class": DummyClassifier(strategy="most_frequent"),
         "DiPriMe forest, ε = 1": DiPriMeClassifier(epsilon=1.0, domain=DOMAIN),
@@ -73,7 +73,7 @@ def main() -> None:
         "random forest, no privacy": RandomForestClassifier(random_state=0),
     }
 
-    # These data are public. With private data, each split would spend ε again, and test accuracy would leak too.
+    # These data are public. With private data, each split would spend ε again, and exact accuracies would leak.
     splits = list(ShuffleSplit(N_SPLITS, test_size=0.2, random_state=0).split(X))
     print(f"Breast cancer, malignant or benign: {X.shape[0]} patients, {X.shape[1]} measurements.")
     print(f"Accuracy on a fifth held out, mean ± standard deviation over {N_SPLITS} random splits:\n")

@@ -1,12 +1,12 @@
-"""Who waits long in an emergency room? A table with dates and whole numbers, used as it is."""
+"""Predict long waits in an emergency room, from dates and integers without preprocessing."""
 
 import numpy as np
 
 from diprime import Categorical, Date, DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Integer
-from diprime.model.tree_view import read_tree
+from diprime.inspection.views import read_tree
 
-# Public knowledge, written down without looking at the patients. One column of dates gives four features to split on:
-# "arrived", in the order of time, and "arrived.weekday", "arrived.month" and "arrived.hour".
+# Public knowledge, written without looking at the patients. The date column becomes four features: "arrived" itself,
+# "arrived.weekday", "arrived.month" and "arrived.hour".
 domain = Domain(
     {
         "arrived": Date("2021-01-01", "2024-12-31", parts=["weekday", "month", "hour"]),
@@ -32,7 +32,7 @@ def patients(n: int, seed: int) -> tuple[list[list[object]], np.ndarray]:
 
 
 def main() -> None:
-    """Compare a forest with boosting, and show what they have learnt about evenings and weekends."""
+    """Compare a forest with boosting, and show the learnt effects of evenings and weekends."""
     X, y = patients(20_000, seed=1)
     X_new, y_new = patients(5_000, seed=2)
     forest = DiPriMeClassifier(epsilon=1.0, domain=domain).fit(X, y)
@@ -43,12 +43,12 @@ def main() -> None:
 
     print(f"\nThe first split of the first tree: {read_tree(forest, 0).conditions[1]}")
     print("\nImportances of the boosted model:")
-    for feature, importance in zip(domain.names, boosted.feature_importances_, strict=True):
+    for feature, importance in zip(domain.encoded_feature_names, boosted.feature_importances_, strict=True):
         print(f"  {feature:<16} {importance:4.0%}")
 
-    # Dates may be text, too.
+    # Dates can also be text.
     added = boosted.explain([[f"2024-01-{day:02} 20:00", 40, 3] for day in DAYS]).to_dict()
-    print("\nWhat the day of the week adds to the log-odds of a short wait:")
+    print("\nEffect of the day of the week on the log-odds of a short wait:")
     names = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
     for name, value in zip(names, added["arrived.weekday"], strict=True):
         print(f"  {name:<10} {value:+.2f}")

@@ -1,4 +1,4 @@
-"""What is the rent? A private regression in which one feature spans five orders of magnitude."""
+"""Predict rents privately, with a feature that spans five orders of magnitude."""
 
 import numpy as np
 
@@ -18,13 +18,13 @@ def domain_with(scale: str) -> Domain:
     """Return the domain, with savings on the given scale; the ranges are round guesses."""
     return Domain(
         {"size": Numeric(10, 300), "distance": Numeric(0, 50), "savings": Numeric(0, 10_000_000, scale=scale)},
-        target=Numeric(0, 3000),  # higher rents are clamped
+        target=Numeric(0, 3000),  # higher rents are clipped
         target_name="rent",
     )
 
 
 def main() -> None:
-    """Compare a linear grid, where nearly all savings fall into one cell, with a logarithmic one."""
+    """Compare a linear scale, with nearly all savings in one bin, with a logarithmic scale."""
     X, y = flats(20_000, seed=1)
     X_new, y_new = flats(5_000, seed=2)
     print(f"always the mean       root of mean squared error {np.std(y_new):6.1f}")

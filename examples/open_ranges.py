@@ -1,4 +1,4 @@
-"""What if nobody knows the ranges? Sensors of unknown units, whose ranges are learnt privately."""
+"""Learn the ranges of sensors with unknown units privately."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ OPEN = Domain({"pressure": Numeric(), "current": Numeric(), "position": Numeric(
 
 
 def main() -> None:
-    """Compare ranges that are known with ranges that are learnt, at the same epsilon in total."""
+    """Compare declared ranges with learnt ranges, at the same total epsilon."""
     X, y = measurements(20_000, seed=1)
     X_new, y_new = measurements(5_000, seed=2)
     print(f"always the mean  root of mean squared error {np.std(y_new):6.1f}")

@@ -1,4 +1,4 @@
-"""What would a fit be like, and what would a larger budget buy? A plan says so before anybody sees the data."""
+"""Preview fits with two budgets before any data are read."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ PATIENTS = Domain(
 
 
 def patients(n: int, seed: int) -> tuple[list[list[object]], np.ndarray]:
-    """Return synthetic patients, some with values that the domain does not have."""
+    """Return synthetic patients, some with values outside the domain."""
     rng = np.random.default_rng(seed)
     ages, pressures = rng.integers(0, 105, n), rng.normal(130, 35, n)
     wards = rng.choice(["surgery", "medicine", "other", "maternity"], n, p=[0.3, 0.4, 0.25, 0.05])
@@ -21,13 +21,13 @@ def patients(n: int, seed: int) -> tuple[list[list[object]], np.ndarray]:
 
 
 def main() -> None:
-    """Plan fits with two budgets; then see whether the table fits the domain."""
+    """Plan fits with two budgets, then check the table against the domain."""
     for epsilon in (0.1, 1.0):
         planned = plan(PATIENTS, n_records=5000, epsilon=epsilon, repeats=2)
-        low, high = planned.lost_to_noise
-        print(f"epsilon = {epsilon}: noise costs from {low:.3f} to {high:.3f} of {planned.measure} on made-up data")
+        low, high = planned.privacy_cost
+        print(f"epsilon = {epsilon}: privacy costs from {low:.3f} to {high:.3f} of {planned.measure} on synthetic data")
         print(f"{planned.shape}\n")
-    print("Then, with the data, and for nobody else's eyes:")
+    print("Check of the data, which is not private:")
     print(PATIENTS.check(*patients(5000, seed=1)))
 
 

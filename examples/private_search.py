@@ -1,4 +1,4 @@
-"""Choose a setting privately: the fits that are thrown away cost privacy too, and one budget pays for all of them."""
+"""Select hyperparameters privately: one budget covers all fits, including those that are discarded."""
 
 import numpy as np
 from sklearn.datasets import make_friedman1
@@ -6,18 +6,18 @@ from sklearn.model_selection import train_test_split
 
 from diprime import DiPriMeRegressor, Domain, Numeric, PrivateSearch
 
-# What is public: five measurements from 0 to 1, and a score from 0 to 30.
+# Public facts: five measurements from 0 to 1, and a score from 0 to 30.
 domain = Domain({f"m{i}": Numeric(0, 1) for i in range(1, 6)}, target=Numeric(0, 30), target_name="score")
 
 
 def main() -> None:
-    """Compare a search with one fit that spends as much, on made-up data."""
+    """Compare a search with single fits of the same epsilon, on synthetic data."""
     X, X_test, y, y_test = train_test_split(*make_friedman1(20_000, n_features=5, random_state=0), random_state=0)
-    # Both settings are fitted with epsilon = 1.5, and the better one is chosen by records that did not train it.
+    # Each combination is fitted with epsilon = 1.5, and other records select the better one.
     settings = {"max_depth": [1, "auto"]}
     search = PrivateSearch(DiPriMeRegressor(domain=domain), settings, epsilon=3).fit(X, y)
     print(f"Chosen: max_depth = {search.best_params_['max_depth']}\n")
-    # The defaults spend all of it on one model: search where you expect that they are not among the best settings.
+    # The defaults spend all of epsilon on one model, so search only if you expect the defaults to be poor.
     default = DiPriMeRegressor(epsilon=3, domain=domain).fit(X, y)
     shallow = DiPriMeRegressor(epsilon=3, domain=domain, max_depth=1).fit(X, y)
     for name, model in (("depth 1", shallow), ("search", search), ("defaults", default)):

@@ -1,11 +1,11 @@
-"""Patients who come several times: all visits of a patient are protected together."""
+"""Protect all visits of a patient together."""
 
 import numpy as np
 import pandas as pd
 
 from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Numeric
 
-# What is public: ranges and levels. Who the patients are, and how often they came, is not.
+# Public facts: ranges and categories. The patients and their numbers of visits are private.
 domain = Domain(
     {"age": Numeric(0, 100), "pressure": Numeric(60, 220), "ward": Categorical(["A", "B", "C"])},
     target=Categorical(["home", "stays"]),
@@ -14,7 +14,7 @@ domain = Domain(
 
 
 def draw_visits(n_patients: int, seed: int) -> pd.DataFrame:
-    """Make up patients, some of whom come up to twelve times."""
+    """Return synthetic visits; some patients have up to twelve."""
     rng = np.random.default_rng(seed)
     patient = np.repeat(np.arange(n_patients), np.minimum(rng.geometric(0.3, n_patients), 12))
     age = rng.uniform(20, 95, n_patients)[patient]
@@ -26,13 +26,13 @@ def draw_visits(n_patients: int, seed: int) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Fit a forest and a boosted model to visits, one of each patient or up to six."""
+    """Fit a forest and a boosted model to one visit of each patient, or to up to six."""
     visits, others = draw_visits(4000, seed=1), draw_visits(4000, seed=2)
     print(f"{len(visits)} visits of {visits['patient'].nunique()} patients")
     columns = list(domain.features)
     for kind in (DiPriMeClassifier, DiPriMeBoostingClassifier):
         for k in (1, 6):
-            # The visits of a patient weigh as one together, whatever their number: no factor of six in the noise.
+            # The visits of a patient share a fixed total weight, so six visits need no more noise than one.
             model = kind(epsilon=1.0, domain=domain, max_records_per_group=k)
             model.fit(visits[columns], visits["outcome"], groups=visits["patient"])
             accuracy = model.score(others[columns], others["outcome"])

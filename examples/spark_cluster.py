@@ -1,7 +1,7 @@
-"""Fit to a table in Spark: rows stay in the executors, and the model is the one that a single process learns.
+"""Fit to a table in Spark: rows stay in the executors, and the model is the same as in a single process.
 
-Needs ``pip install 'diprime[spark]'`` and Java. Here, Spark runs on this machine, and the table is made by it. With a
-cluster of your own, start the script with ``spark-submit``, and let ``spark.read.parquet`` take the place of the table.
+Requires ``pip install 'diprime[spark]'`` and Java. In this example, Spark runs on this machine and makes a synthetic
+table. For your own cluster, start the script with ``spark-submit``, and read the table with ``spark.read.parquet``.
 """
 
 import os
@@ -21,7 +21,7 @@ DOMAIN = Domain(
 
 
 def make_rows(numbers: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a made-up table, some for each number."""
+    """Yield the rows of a synthetic table, some for each number."""
     for number in (number for table in numbers for number in table["id"]):
         rng = np.random.default_rng(number)
         n = 20_000

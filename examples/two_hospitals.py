@@ -1,4 +1,4 @@
-"""Two hospitals learn together without sharing patients: they exchange models, never rows."""
+"""Merge the models of two hospitals, which exchange model files but no records."""
 
 import tempfile
 from pathlib import Path
@@ -24,17 +24,17 @@ domain = Domain(MEASURES, target=Categorical(["malignant", "benign"]), target_na
 def fit_and_merge(X: pd.DataFrame, y: np.ndarray, north: np.ndarray) -> dict[str, DiPriMeClassifier]:
     """Return the model of each hospital, and the merged model."""
     with tempfile.TemporaryDirectory() as folder:
-        # In each hospital. The file holds no rows: epsilon pays for everything in it that depends on patients.
+        # In each hospital. The file contains only released values, whose cost is epsilon.
         for name, here in (("north", north), ("south", ~north)):
             DiPriMeClassifier(epsilon=1.0, domain=domain).fit(X[here], y[here]).save(Path(folder) / f"{name}.diprime")
 
-        # Where both files are. No patient is in both hospitals, so the merged model costs every patient epsilon = 1.
+        # Merge both files. No patient is in both hospitals, so the merged model costs every patient epsilon = 1.
         models = {name: load(Path(folder) / f"{name}.diprime") for name in ("north", "south")}
-    return models | {"both": merge(list(models.values()))}
+    return models | {"both": merge(list(models.values()), disjoint=True)}
 
 
 def main() -> None:
-    """Compare the hospitals' models with the merged one over many splits, as these data are public."""
+    """Compare the models of the hospitals with the merged model, over many splits of public data."""
     data = load_breast_cancer(as_frame=True)
     X, y = data.data[list(MEASURES)], data.target_names[data.target]
     scores: dict[str, list[float]] = {"north": [], "south": [], "both": []}

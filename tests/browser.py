@@ -1,4 +1,4 @@
-"""A real browser, Debian's Chromium, for tests of pages."""
+"""A real browser (Chromium) for tests of pages."""
 
 import json
 import os
@@ -18,7 +18,7 @@ FLAGS = (
 
 
 class Browser:
-    """A window, and what a page did in it."""
+    """Browser window that records the errors and requests of pages."""
 
     INSTALLED = bool(CHROMIUM and DRIVER)
 
@@ -38,7 +38,7 @@ class Browser:
     def open(self, path, scheme="light"):
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen", "features": features})
-        self.errors(), self.requests()  # those of the page before
+        self.errors(), self.requests()  # discard those of the previous page
         self.driver.get(path.as_uri())
 
     def resize(self, width, height):
@@ -61,13 +61,13 @@ class Browser:
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self):
-        """Return every address that was asked for since the last call, but for those that the page itself holds."""
+        """Return all URLs requested since the last call, except data URLs."""
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
         return [url for url in urls if not url.startswith("data:")]
 
     def comes_to_hold(self, condition, seconds=10):
-        """Wait until a condition of the page holds; return whether it does."""
+        """Wait for a condition, and return whether it holds in time."""
         from selenium.common import TimeoutException
         from selenium.webdriver.support.ui import WebDriverWait
 

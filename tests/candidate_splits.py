@@ -1,23 +1,22 @@
-"""Helpers for tests of splits: a small domain, random rows, paid levels, and costs with every slot written out."""
+"""Helpers for tests of splits: a small domain, random rows, charged levels, and costs of all slots."""
 
 from fractions import Fraction
 
 import numpy as np
 
-from diprime._util.threads import Threads
+from diprime._util.resources import Threads
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
-from diprime.domain.target_layout import TargetLayout
-from diprime.kernels import scoring
-from diprime.model.regions import Regions
-from diprime.privacy.mechanisms.laplace import DISCRETE_LAPLACE
+from diprime.domain.encoding import TargetLayout
+from diprime.forest.candidates import CategoricalCandidates
+from diprime.forest.engine import NodeHistograms
+from diprime.forest.plan import TreeReceipts
+from diprime.forest.splitters import JointSplitter, MedianSplitter
+from diprime.forest.sums import STRICT
+from diprime.forest.train import Grower
+from diprime.kernels import split_costs
+from diprime.model.trees import Regions
+from diprime.privacy.charges import Mechanism
 from diprime.privacy.randomness import RandomSource
-from diprime.training.grow import Grower
-from diprime.training.plan import TreeReceipts
-from diprime.training.policy import STRICT
-from diprime.training.splitting.candidates import CategoricalCandidates
-from diprime.training.splitting.histograms import EmptyHistograms, NodeHistograms
-from diprime.training.splitting.joint import JointSplitter
-from diprime.training.splitting.median import MedianSplitter
 from tests.encoded_rows import bins_of, rooted_engine
 from tests.paid import pay, receipt
 
@@ -40,13 +39,13 @@ METHODS = ["joint", "diprime", "diprime-exp", "diprime-flip", "random"]
 
 
 def codes_of(domain, feature):
-    """Return every code that a feature can have."""
+    """Return all possible codes of a feature."""
     others = [OTHER] if domain.is_categorical[feature] else []
     return [*range(domain.n_codes[feature]), *others, MISSING]
 
 
 def random_rows(domain, layout, n, seed):
-    """Return codes and targets that use every code of every feature."""
+    """Return random codes and targets; every code of every feature can occur."""
     rng = np.random.default_rng(seed)
     columns = [rng.choice(codes_of(domain, j), size=n) for j in range(domain.n_features)]
     codes = np.ascontiguousarray(np.stack(columns, axis=1).astype(np.uint8))
@@ -54,72 +53,77 @@ def random_rows(domain, layout, n, seed):
 
 
 def goes_right(masks, codes):
-    """Return the bits of codes in masks."""
+    """Return the bits of codes in split masks."""
     return (masks[..., codes >> 3] >> (codes & 7)) & 1 == 1
 
 
 def engine_of(codes, target, layout, trees=None, n_trees=1):
-    """Return an engine with all rows at the root of one tree, or of trees that the test has chosen."""
+    """Return an engine with all rows at the root of one tree, or of the given trees."""
     trees = np.zeros(len(codes), dtype=np.uint16) if trees is None else trees
     return rooted_engine(codes, target, trees, n_trees, layout, ONE)
 
 
+def in_order(bins, layout, first_node=0):
+    """Return histograms with one row of bins per node."""
+    return NodeHistograms(bins, layout, first_node, np.arange(len(bins)))
+
+
 def histograms_of(engine, n_nodes=1):
-    """Return copies of the histograms of all nodes of a level, which outlive the next one."""
-    return NodeHistograms(bins_of(engine, 0, n_nodes), engine._layout, 0)
+    """Return copies of the histograms of all nodes of a level, which remain valid at the next level."""
+    return in_order(bins_of(engine, 0, n_nodes), engine._layout)
 
 
 def root_histograms(codes, target, layout):
-    """Return the histograms of one root that holds all rows."""
+    """Return the histograms of a root with all rows."""
     return histograms_of(engine_of(codes, target, layout))
 
 
 def costs_of_all(candidates, histograms, begin, end, cost, **options):
-    """Return the costs of the candidates from one pair to another, with every slot written out."""
+    """Return the costs of candidates for the pairs from ``begin`` to ``end``, with mirrored slots filled in."""
     costs, mirrored = candidates.costs(histograms, begin, end, cost, **options)
     costs[mirrored > 0, candidates.half :] = costs[mirrored > 0, : candidates.half]
     return costs
 
 
 def mask_costs(histograms, nodes, features, masks, cost):
-    """Return the costs of masks by the kernel that chooses among medians."""
+    """Return the costs of masks, computed by the kernel that compares medians."""
     costs = np.empty(len(masks), dtype=np.int64)
     rows = histograms.rows(np.asarray(nodes))
     rule, scratch = cost.rule(histograms.layout), histograms.scratch
-    scoring.mask_costs(rule, histograms.view, rows, np.asarray(features), masks, scratch, costs)
+    split_costs.mask_costs(rule, histograms.view, rows, np.asarray(features), masks, scratch, costs)
     return costs
 
 
-def make_splitter(method, domain, seed=0, balance=Fraction(1, 100), linear_tail=Fraction(1, 64)):
-    """Return the splitter of a method, with as many features as the paper tries where it tries several."""
+def make_splitter(method, domain, seed=0, balance=Fraction(1, 100), linear_tail=Fraction(1, 64), person_weight=1):
+    """Return the splitter of a method. Methods that compare several medians use five features, as in the paper."""
     categories = CategoricalCandidates.draw(domain, RandomSource(seed))
     if method == "joint":
-        return JointSplitter(domain, categories, domain.n_features, balance, linear_tail)
+        return JointSplitter(domain, categories, domain.n_features, balance, linear_tail, person_weight)
     k = 1 if method in ("diprime", "random") else min(5, domain.n_features)
-    rule = "permute-and-flip" if method == "diprime-flip" else "exponential mechanism"
+    rule = Mechanism.PERMUTE_AND_FLIP if method == "diprime-flip" else Mechanism.EXPONENTIAL
     return MedianSplitter(domain, categories, k, rule, STRICT, looks_at_data=method != "random")
 
 
 def paid_level(splitter, regions, epsilon, source):
-    """Pay for one level of a single round, and prepare it."""
+    """Charge and prepare one level of a single round."""
     return splitter.level(regions, [pay(charge) for charge in splitter.charges(0, epsilon, 1, "")], source)
 
 
 def grow(engine, splitter, domain, n_trees, epsilons, source):
-    """Pay for trees with one level for each epsilon, and grow them as a fit does."""
+    """Charge and grow trees with one level per epsilon, as in a fit."""
     levels = [[pay(charge) for charge in splitter.charges(i, epsilon, 1, "")] for i, epsilon in enumerate(epsilons)]
     grower = Grower(engine, splitter, domain, domain.layout, source, ONE, domain.layout.whole_range)
-    return grower.grow(n_trees, TreeReceipts({}, levels, receipt(DISCRETE_LAPLACE)))
+    return grower.grow(n_trees, TreeReceipts({}, levels, receipt(Mechanism.DISCRETE_LAPLACE)))
 
 
 def random_levels(domain, categories, n_trees, depth, seed):
-    """Split at random, without looking at data; yield regions, features and masks of each level."""
-    splitter = MedianSplitter(domain, categories, 1, "exponential mechanism", STRICT, looks_at_data=False)
+    """Split at random without data, and yield the regions, features and masks of each level."""
+    splitter = MedianSplitter(domain, categories, 1, Mechanism.EXPONENTIAL, STRICT, looks_at_data=False)
     source = RandomSource(seed)
     regions = Regions.roots(domain, n_trees)
     for _ in range(depth):
         level = paid_level(splitter, regions, Fraction(0), source)
-        level.choose(EmptyHistograms.of(domain.n_features, domain.layout), 0, len(regions), ONE)
+        level.choose(NodeHistograms.empty(len(regions), domain.n_features, domain.layout), 0, len(regions), ONE)
         yield regions, level.features, level.masks
         regions = regions.children(level.features, level.masks)
     yield regions, None, None

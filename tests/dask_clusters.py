@@ -1,4 +1,4 @@
-"""Small Dask clusters for tests, and what happens to them."""
+"""Small Dask clusters for tests, and failures of their processes."""
 
 import os
 import signal
@@ -10,23 +10,24 @@ from contextlib import contextmanager
 import dask
 from distributed import Client, LocalCluster
 
-from diprime.engines import dask_frames
-from diprime.engines.dask_executor import DaskExecutor
-from tests import watched_questions
+import diprime.sources.dask
+from diprime.sources.dask.executor import DaskExecutor
+from tests import watched_queries
 
 
 @contextmanager
 def cluster(n_workers, *, processes=False, protocol=None):
-    """Yield the client of a cluster of workers with a thread each: of this process, or processes of their own."""
+    """Yield the client of a cluster of single-threaded workers, in this process or in their own processes."""
     where = {"processes": processes, "protocol": protocol, "dashboard_address": ":0"}
-    local = LocalCluster(n_workers=n_workers, threads_per_worker=1, **where)
+    # Without a memory limit, Dask does not pause workers when the test process is large.
+    local = LocalCluster(n_workers=n_workers, threads_per_worker=1, memory_limit=0, **where)
     with local, Client(local) as client:
         yield client
 
 
 @contextmanager
 def scheduler_process(folder):
-    """Yield the process of a scheduler that has one worker, and that fits take for theirs."""
+    """Yield the process of a scheduler with one worker, which is the default cluster of fits."""
     file = folder / "scheduler.json"
     run = [sys.executable, "-m"]
     started = [subprocess.Popen([*run, "distributed.cli.dask_scheduler", *_AT, f"--scheduler-file={file}"], **_QUIET)]
@@ -54,29 +55,47 @@ _OF_WORKER = ["--host=127.0.0.1", "--nthreads=1", "--no-nanny", "--no-dashboard"
 _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
+def wait_until(happened):
+    """Wait until ``happened`` returns True; fail after a minute."""
+    until = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def replicate(client, results, n_workers):
+    """Copy results to all workers. Retry, because failed copies and busy workers raise no error."""
+
+    def is_everywhere():
+        client.replicate(results)
+        return all(len(workers) == n_workers for workers in client.who_has(results).values())
+
+    wait_until(is_everywhere)
+
+
 def kill_a_worker(client):
-    """End the process of one worker, as the system does when memory is short."""
+    """Kill the process of one worker, as the system does when it runs out of memory."""
     os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
 
 
 def lose_scheduler(process, client, *, noticed):
-    """End the process of the scheduler; wait until the client has noticed, or go on while it has not."""
+    """Kill the scheduler, and wait until the client notices this if ``noticed`` is True."""
     process.kill()
     while noticed and client.status == "running":
         time.sleep(0.01)
 
 
 def before_encoding(monkeypatch, happens):
-    """Let something happen right before the next fit encodes its rows."""
-    encode = dask_frames.encode_on_workers
+    """Call ``happens`` right before the next fit encodes its rows."""
+    encode = diprime.sources.dask.encoded_on_workers
 
     def watched(*arguments, **others):
         happens()
         return encode(*arguments, **others)
 
-    monkeypatch.setattr(dask_frames, "encode_on_workers", watched)
+    monkeypatch.setattr(diprime.sources.dask, "encoded_on_workers", watched)
 
 
-def before_question(monkeypatch, number, happens):
-    """Let something happen right before a question of the next fit."""
-    watched_questions.before_question(monkeypatch, DaskExecutor, number, happens)
+def before_query(monkeypatch, number, happens):
+    """Call ``happens`` right before a query of the next fit."""
+    watched_queries.before_query(monkeypatch, DaskExecutor, number, happens)

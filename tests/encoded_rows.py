@@ -1,12 +1,13 @@
-"""Codes that a test has made itself, as the rows that engines and forests read."""
+"""Rows with given codes, for tests of engines and forests."""
 
 import numpy as np
 
-from diprime.engines.assignment import DrawnTrees
-from diprime.engines.partition import LocalPartitions, Partition
-from diprime.engines.partitioned import PartitionedEngine
-from diprime.engines.partitioned_scores import PartitionedScoreEngine
-from diprime.engines.persons import UsedRecords
+from diprime._util.resources import Threads
+from diprime.boosting.engine import BoostingEngine
+from diprime.execution import groups
+from diprime.execution.partition import LocalPartitions, Partition, SampledRecords
+from diprime.forest.engine import ForestEngine
+from diprime.forest.rows import DrawnTrees
 from diprime.privacy.randomness import RandomSource
 
 
@@ -22,7 +23,7 @@ class EncodedRows:
 
 
 class FixedAssignment:
-    """Trees that a test has chosen for the rows."""
+    """Assignment of rows to given trees."""
 
     def __init__(self, trees, n_trees):
         self.trees = trees
@@ -34,7 +35,7 @@ class FixedAssignment:
 
 
 def draws_by(coins):
-    """Return what draws the trees of rows in place of an assignment: by coins that the test has tossed."""
+    """Return a replacement for an assignment's ``draws`` that assigns trees by the given coins."""
 
     def draws(assignment, sizes, source):
         trees = (coins[: sum(sizes)] % assignment.n_trees).astype(np.uint16)
@@ -44,33 +45,75 @@ def draws_by(coins):
 
 
 def drawn_trees(assignment, n_rows, source, threads):
-    """Return the tree of each row, of which all are in one partition."""
+    """Return the tree of each row in a single partition."""
     (draws,) = assignment.draws([n_rows], source)
     return draws.draw(threads)
 
 
 def partitions_of(rows, target, weights=None, cuts=()):
-    """Return rows in partitions that begin at 0 and at the cuts."""
+    """Return partitioned rows; the partitions begin at 0 and at the cuts."""
     if not len(cuts):
-        return LocalPartitions([Partition(rows, UsedRecords(target, weights))])
+        return LocalPartitions([Partition(rows, SampledRecords(target, weights))])
     parts = [np.split(array, cuts) for array in (rows.codes, target)]
     parts.append([None] * (len(cuts) + 1) if weights is None else np.split(weights, cuts))
-    return LocalPartitions([Partition(EncodedRows(c), UsedRecords(t, w)) for c, t, w in zip(*parts, strict=True)])
+    return LocalPartitions([Partition(EncodedRows(c), SampledRecords(t, w)) for c, t, w in zip(*parts, strict=True)])
 
 
-def tree_engine(rows, target, layout, threads, weights=None, *, kind=PartitionedEngine, cuts=()):
-    """Return an engine of rows that are in no tree yet."""
+def digests_of(people):
+    """Return digests of numbered people, which sort differently than the numbers. A negative number means no person."""
+    people = np.asarray(people, dtype=np.int64)
+    mixed = (people.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    return np.where(people[:, None] < 0, np.uint64(0), np.stack([mixed, ~mixed], axis=1))
+
+
+def bound_contributions(target, people, k, source, cuts=(), executor=None):
+    """Return the used records of numbered people; the partitions begin at 0 and at the cuts."""
+    parts = [
+        Partition(
+            EncodedRows(np.zeros((len(some), 1), dtype=np.uint8)), SampledRecords(some, persons=digests_of(whose))
+        )
+        for some, whose in zip(np.split(target, cuts), np.split(np.asarray(people), cuts), strict=True)
+    ]
+    partitions = LocalPartitions(parts)
+    if executor is not None:
+        partitions = Executed(parts, executor)
+    with Threads(1) as threads:
+        (updates,) = groups.bound_contributions(partitions, k, source, threads).updates
+        used = [update(part, threads).records for update, part in zip(updates, parts, strict=True)]
+    weights = [some.weights for some in used]
+    whole = None if weights[0] is None else np.concatenate(weights)
+    return SampledRecords(np.concatenate([some.target for some in used]), whole)
+
+
+class Executed:
+    """Partitions with a given class of executors."""
+
+    of_persons = True
+
+    def __init__(self, parts, kind):
+        self.parts = parts
+        self.kind = kind
+
+    def executor(self, threads, first=(), sizes=None):
+        made = self.kind(self.parts, sizes or [part.rows.n_rows for part in self.parts], threads)
+        for steps in first:
+            made.apply(steps)
+        return made
+
+
+def tree_engine(rows, target, layout, threads, weights=None, *, kind=ForestEngine, cuts=()):
+    """Return a forest engine whose rows are not assigned to trees yet."""
     executor = partitions_of(rows, target, weights, cuts).executor(threads)
     return kind(executor, rows.n_features, layout, threads)
 
 
-def score_engine(rows, target, layout, threads, weights=None, *, kind=PartitionedScoreEngine, cuts=()):
-    """Return an engine of boosting."""
+def score_engine(rows, target, layout, threads, weights=None, *, kind=BoostingEngine, cuts=()):
+    """Return a boosting engine."""
     return kind(partitions_of(rows, target, weights, cuts).executor(threads), layout)
 
 
-def rooted_engine(codes, target, trees, n_trees, layout, threads, kind=PartitionedEngine, cuts=()):
-    """Return an engine whose rows are at the roots of trees that the test has chosen."""
+def rooted_engine(codes, target, trees, n_trees, layout, threads, kind=ForestEngine, cuts=()):
+    """Return a forest engine whose rows are at the roots of the given trees."""
     engine = tree_engine(EncodedRows(codes), target, layout, threads, kind=kind, cuts=cuts)
     engine.assign_trees(FixedAssignment(np.asarray(trees, dtype=np.uint16), n_trees), RandomSource(0))
     engine.start()
@@ -78,7 +121,7 @@ def rooted_engine(codes, target, trees, n_trees, layout, threads, kind=Partition
 
 
 def joined(executor):
-    """Return all codes, targets and weights of the partitions of an executor in this process."""
+    """Return the concatenated codes, targets and weights of an executor in this process."""
     codes, targets, weights = [], [], []
     for part in executor._states:
         codes.append(np.empty((part.rows.n_rows, part.rows.n_features), dtype=np.uint8))
@@ -90,8 +133,8 @@ def joined(executor):
 
 
 def bins_of(engine, begin, end):
-    """Return the histograms of a chunk, a row for each node."""
+    """Return the histograms of the nodes from ``begin`` to ``end``, with one row per node."""
     found = engine.histograms(begin, end)
     if found.values is None:
-        return found.bins[found.rows]
-    return (found.bins[found.rows] << np.uint64(engine._layout.shift)) | found.values[found.rows]
+        return found.bins[found.row_of_node]
+    return (found.bins[found.row_of_node] << np.uint64(engine._layout.shift)) | found.values[found.row_of_node]

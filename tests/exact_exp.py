@@ -1,25 +1,25 @@
-"""Exact bounds of e^x, and the exact privacy loss of pairs of distributions.
+"""Exact bounds on e^x, and the exact privacy loss of pairs of distributions.
 
-Numbers such as e^epsilon are compared as fractions, from the Taylor series with its remainder: nothing is rounded.
+Numbers such as e^epsilon are bounded by fractions from the Taylor series with its remainder, without rounding errors.
 """
 
 import math
 from fractions import Fraction
 from functools import cache
 
-TOO_LITTLE_NOISE = Fraction(143, 100)  # an epsilon that is this much larger has 30 % less noise
+TOO_LITTLE_NOISE = Fraction(143, 100)  # factor of epsilon that reduces noise by 30 %
 EPSILONS = [Fraction(1, 10**6), Fraction(1, 7), Fraction(1), Fraction(9, 2), Fraction(60)]
 
 
 @cache
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Return fractions below and above e^x, x >= 0, that differ by less than 2^-300 of it."""
+    """Return fractions below and above e^x, for x >= 0, with a relative difference below 2^-300."""
     halvings = max(0, math.ceil(x).bit_length())
     small = x / 2**halvings
     low, term, i = Fraction(1), Fraction(1), 1
     while term > Fraction(1, 2**420):
         term = Fraction(math.ceil(term * small / i * 2**500), 2**500)
-        low += term - Fraction(1, 2**499)  # each term rounded down, counting what was rounded up before
+        low += term - Fraction(1, 2**499)  # a lower bound, although terms are rounded up
         i += 1
     high = low + Fraction(1, 2**400)
     for _ in range(halvings):

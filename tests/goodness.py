@@ -1,4 +1,4 @@
-"""Do frequencies fit a distribution? One test for all samplers, with a false-alarm rate of one in ten million."""
+"""Goodness-of-fit test for all samplers, with a false-alarm rate of one in ten million."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ MIN_EXPECTED = 25.0
 def fits(counts: Sequence[int], probabilities: Sequence[float]) -> bool:
     """Return whether counts of categories fit their probabilities, by Pearson's chi-square.
 
-    Categories that expect fewer than 25 draws are counted together, where the chi-square distribution is a good
-    approximation far into its tail. What cannot occur must not.
+    Categories with fewer than 25 expected draws are counted together, so that the chi-square distribution is a good
+    approximation far into its tail. Categories with probability zero must not occur.
     """
     observed, p = np.asarray(counts, dtype=float), np.asarray([float(q) for q in probabilities])
     assert len(observed) == len(p)
@@ -25,7 +25,7 @@ def fits(counts: Sequence[int], probabilities: Sequence[float]) -> bool:
     if expected[rare].sum() >= MIN_EXPECTED:
         observed = np.append(observed[~rare], observed[rare].sum())
         expected = np.append(expected[~rare], expected[rare].sum())
-    elif rare.any():  # too few even together: they join the least of the others
+    elif rare.any():  # still too few, so they are added to the smallest other category
         least = np.argmin(np.where(rare, np.inf, expected))
         observed[least] += observed[rare].sum()
         expected[least] += expected[rare].sum()

@@ -1,4 +1,4 @@
-"""Every kernel twice: compiled, and as the Python that it is written in."""
+"""Compiled and interpreted versions of each kernel, for comparison."""
 
 import ast
 import importlib.util
@@ -14,12 +14,12 @@ from diprime.kernels import Interpreted
 
 
 def compiled(name: str) -> Any:
-    """Return the kernel module that the library uses: compiled, wherever there was a compiler."""
+    """Return the kernel module that the library uses, which is compiled if there was a compiler."""
     return getattr(diprime.kernels, name)
 
 
 class _CheckedDivision(ast.NodeTransformer):
-    """Send every ``//`` and ``%`` through a function that refuses what C and Python round differently."""
+    """Replace every ``//`` and ``%`` by a function that refuses operands for which C and Python differ."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
@@ -48,9 +48,9 @@ def _modulo(a: int, b: int) -> int:
 
 
 def interpreted(name: str) -> Any:
-    """Return the kernel module run as Python, whatever was compiled; it takes arrays like the compiled one.
+    """Return the interpreted kernel module, which accepts the same arrays as the compiled one.
 
-    Its divisions are checked: a negative operand, which C rounds towards zero, is an error.
+    Its divisions are checked: a negative operand, for which C rounds towards zero, is an error.
     """
     path = Path(diprime.kernels.__file__).with_name(f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"interpreted_{name}", path)
@@ -64,7 +64,7 @@ def interpreted(name: str) -> Any:
 
 @dataclass(frozen=True)
 class ToBuild:
-    """An argument of a kernel that is an object of one of its classes: each form of the kernel builds its own."""
+    """Kernel argument that is an instance of a kernel class; each version of the kernel builds its own."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -75,18 +75,18 @@ class ToBuild:
 
 
 class Both:
-    """A kernel whose calls run compiled and interpreted, on copies, and must leave the same arrays behind."""
+    """Kernel whose calls run compiled and interpreted, on copies of the arrays, and must give equal results."""
 
     def __init__(self, name: str) -> None:
         self.compiled = compiled(name)
         self.interpreted = interpreted(name)
 
     def build(self, name: str, *arguments: Any) -> ToBuild:
-        """Return an argument for a call: an object of the class of that name, built by each form from copies."""
+        """Return an argument that is an instance of a kernel class, which each version builds from copies."""
         return ToBuild(name, arguments)
 
     def __call__(self, function: str, *arguments: Any) -> Any:
-        """Return the arguments as the call left them, and what it returned; the arguments given stay as they are."""
+        """Return the arguments as modified by the call, and its result. The given arguments are not modified."""
         after = []
         for kernel in (self.compiled, self.interpreted):
             copies: list[Any] = []
@@ -96,7 +96,7 @@ class Both:
                 ]
                 if isinstance(a, ToBuild):
                     copies.append(a.build(kernel))
-                elif shared:  # another view of the same memory stays one
+                elif shared:  # preserve views of the same memory
                     copies.append(copies[shared[0]].view(a.dtype))
                 else:
                     copies.append(np.array(a) if isinstance(a, np.ndarray) else a)

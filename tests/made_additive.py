@@ -1,16 +1,13 @@
-"""Made additive models: trees of one or two features with random values, for tests without training."""
+"""Additive models with random trees of one or two features, for tests without training."""
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
-from diprime import Categorical, Charge, Domain, Ledger, Numeric
-from diprime._util.threads import Threads
+from diprime import Categorical, Charge, DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, Domain, Ledger, Numeric
 from diprime.domain import MISSING, OTHER
 from diprime.model.additive import AdditiveForest, quantum_for
-from diprime.model.links import link_of
-from diprime.model.masks import threshold_mask
-from diprime.model.noise import ROUND_SUMS
-from diprime.model.trees import Structure
+from diprime.model.effects import Steps, link_of
+from diprime.model.trees import Structure, threshold_mask
+from diprime.privacy.charges import Bound, BoundKind, Mechanism, ReleaseKind
 from diprime.privacy.measures import PureEpsilon
 
 FEATURES = {
@@ -25,11 +22,12 @@ TARGETS = {
     "three": Categorical(["c", "a", "b"]),
     "number": Numeric(-1.1, 10.3),
 }
+ESTIMATORS = {"classification": DiPriMeBoostingClassifier, "regression": DiPriMeBoostingRegressor}
 DOMAINS = {name: Domain(FEATURES, target) for name, target in TARGETS.items()}
 
 
 def random_mask(rng, domain, feature):
-    """Return a split that the domain allows, at times a trivial one."""
+    """Return a random split that the domain permits, which is sometimes trivial."""
     n_codes = int(domain.n_codes[feature])
     if not domain.is_categorical[feature]:
         return threshold_mask(rng.integers(0, n_codes, 1), rng.integers(0, 2, 1) > 0)[0]
@@ -40,7 +38,7 @@ def random_mask(rng, domain, feature):
 
 
 def random_structure(rng, domain, depth, *, oblivious=True):
-    """Return the splits of a tree on one or two features; the splits of a level are alike if it is oblivious."""
+    """Return the splits of a tree on one or two features, with equal splits on each level if it is oblivious."""
     pair = rng.integers(0, domain.n_features, 2)
     n_splits = 2**depth - 1
     levels = np.repeat(np.arange(depth), 2 ** np.arange(depth)) if oblivious else np.arange(n_splits)
@@ -66,11 +64,18 @@ def made_forest(seed, domain, n_trees=8, *, oblivious=True, scale=1.0, quantum=N
     offset = rng.normal(0, scale, n_scores)
     largest = sum(np.abs(values).max() for _, values, _ in rounds) + np.abs(offset).max() + 20
     weights = made_weights(rng, domain)
-    return AdditiveForest.of_rounds(rounds, offset, quantum or quantum_for(largest), weights, domain)
+    return additive_forest(rounds, offset, quantum or quantum_for(largest), weights, domain)
+
+
+def additive_forest(rounds, offset, quantum, weights, domain, gradient_noise=30.0):
+    """Return an additive forest with a learning rate of 1/4 and the given gradient noise."""
+    table = np.tile([0.25, 70.0, 60.0, gradient_noise, 1.0], (len(rounds), 1))
+    counts = weights, 0.0, float(weights.sum(axis=1).mean()), 0.0
+    return AdditiveForest.of_rounds(rounds, offset, quantum, counts, Steps(table, (len(rounds),)), domain)
 
 
 def made_rows(rng, n):
-    """Return rows of all features, some of their values missing, unlisted or out of range."""
+    """Return rows with some missing, unlisted and out-of-range values."""
     rows = np.empty((n, 5), dtype=object)
     rows[:, 0], rows[:, 1], rows[:, 2] = rng.uniform(0, 100, n), rng.lognormal(3, 2, n), rng.uniform(-1, 4, n)
     rows[:, 3] = rng.choice([f"kind {i}" for i in range(14)], n)
@@ -80,7 +85,7 @@ def made_rows(rng, n):
 
 
 def made_weights(rng, domain):
-    """Return noisy numbers of records of the codes that a domain has."""
+    """Return noisy record counts of the codes of a domain."""
     weights = np.zeros((domain.n_features, 256))
     for j, n_codes in enumerate(domain.n_codes):
         codes = [*range(n_codes), *([OTHER] if domain.is_categorical[j] else []), MISSING]
@@ -89,7 +94,7 @@ def made_weights(rng, domain):
 
 
 def made_codes(rng, domain, n):
-    """Return codes that the domain has, missing and unlisted ones among them."""
+    """Return random codes of a domain, including those of missing and unlisted values."""
     codes = np.empty((n, domain.n_features), dtype=np.uint8)
     for j, n_codes in enumerate(domain.n_codes):
         possible = [*range(n_codes), *([OTHER] if domain.is_categorical[j] else []), MISSING]
@@ -98,46 +103,19 @@ def made_codes(rng, domain, n):
 
 
 def made_ledger(epsilon=1):
-    """Return a ledger that has paid for the sums of rounds."""
-    ledger = Ledger(PureEpsilon(epsilon).epsilon, "strict")
-    ledger.pay(Charge(ROUND_SUMS, "discrete Gaussian", "L2 sensitivity 1", PureEpsilon(epsilon)))
-    return ledger
-
-
-class MadeModel(BaseEstimator):
-    """What a fitted boosted estimator has, without a fit."""
-
-    def __init__(self, epsilon=1, domain=None, random_state=None, method="boosting"):
-        self.epsilon = epsilon
-        self.domain = domain
-        self.random_state = random_state
-        self.method = method
-
-    def fit(self, X, y):  # scikit-learn takes what has no such method for something else than an estimator
-        raise AssertionError("This model is made by hand.")
-
-    @property
-    def feature_importances_(self):
-        return self.forest_.importances(self.domain_.n_features)
-
-    def outputs(self, X):
-        """Return what the model predicts for rows."""
-        with Threads(1) as threads:
-            return self.forest_.predict(self.domain_.reader(X), threads)
-
-    def scores(self, X):
-        with Threads(1) as threads:
-            return self.forest_.scores(self.domain_.reader(X), threads)
+    """Return a ledger with a charge for round sums."""
+    measure, bound = PureEpsilon(epsilon), Bound(BoundKind.SQUARED_L2, 1)
+    charge = Charge(ReleaseKind.ROUND_SUMS, Mechanism.ROUNDED_GAUSSIAN, bound, measure)
+    return Ledger(measure.epsilon, charges=[charge])
 
 
 def as_model(forest, domain):
-    """Return a fitted model of an additive forest."""
-    model = MadeModel(domain=domain)
+    """Return a fitted boosted estimator with the given additive forest."""
+    model = ESTIMATORS[domain.task](domain=domain, n_jobs=1)
     model.domain_, model.forest_, model.privacy_ = domain, forest, made_ledger()
-    model.fitted_params_ = {"epsilon": model.epsilon, "domain": domain, "method": model.method}
+    model.fitted_params_ = model.get_params()
     if domain.task == "classification":
-        levels = list(domain.target.levels)
-        model.classes_ = np.array(sorted(levels))
+        model.classes_ = np.array(sorted(domain.target.categories))
     return model
 
 

@@ -1,8 +1,8 @@
-"""Build sdist and wheel, and try both as users install them where there is no compiler: ``make test-packages``.
+"""Build sdist and wheel, and test both as installed without a compiler: ``make test-packages``.
 
-The wheel is built from the sdist, so that the sdist has all that a build needs. Whoever installs the wheel must get
-compiled kernels; whoever installs the sdist without a compiler must get the same numbers from interpreted ones. This
-needs nothing but the standard library; everything else is in environments of its own.
+The wheel is built from the sdist, so the sdist must contain everything that a build needs. The wheel must provide
+compiled kernels. The sdist, installed without a compiler, must give the same results with interpreted kernels. This
+module uses only the standard library; everything else runs in virtual environments.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ with warnings.catch_warnings(record=True) as caught:
     y = np.where(X[:, 0] > 200, "high", "low")
     domain = Domain({"a": Numeric(0, 400), "b": Numeric(0, 400)}, target=Categorical(["high", "low"]))
     model = DiPriMeClassifier(5.0, domain, n_estimators=2, max_depth=3, random_state=0).fit(X, y)
-interpreted = any("without its compiled kernels" in str(warning.message) for warning in caught)
+interpreted = any("without compiled kernels" in str(warning.message) for warning in caught)
 print(diprime.__version__, "interpreted" if interpreted else "compiled", repr(model.predict_proba(X[::50]).tolist()))
 """
 
@@ -46,14 +46,14 @@ NEEDED_BY_TESTS = (
 
 
 class Environment:
-    """A fresh virtual environment, whose commands find no compiler unless they are told to."""
+    """New virtual environment, whose commands find a compiler only if ``compiler`` is True."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder, with_pip=True)
         self.folder = folder / ("Scripts" if os.name == "nt" else "bin")
 
     def run(self, *command: str, cwd: Path, compiler: bool = False, **variables: str) -> str:
-        """Run a command of the environment, and return what it prints; the errors of a failed one are shown."""
+        """Run a command of the environment and return its output, or exit with its errors."""
         alone = {"PATH": str(self.folder), "CC": "no-compiler", "CXX": "no-compiler"}
         settings = {**os.environ, **({} if compiler else alone), **variables}
         program = str(self.folder / command[0])
@@ -70,7 +70,7 @@ class Environment:
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    """Build the sdist, and from it the wheel; return their paths."""
+    """Build the sdist, then the wheel from it, and return their paths."""
     builder = Environment(folder / "builder")
     builder.install("build", cwd=folder)
     out = folder / "dist"
@@ -80,22 +80,22 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def check_sdist(path: Path) -> None:
-    """Check that the tests could run from the sdist, and that nothing that was built is in it."""
+    """Check that the sdist contains the files that tests need, and no build products."""
     with tarfile.open(path) as archive:
         names = [name.partition("/")[2] for name in archive.getnames()]
     lacking = [needed for needed in NEEDED_BY_TESTS if needed not in names]
-    built = [name for name in names if name.endswith((".so", ".pyd", ".c", ".pyc", ".diprime.sig"))]
+    built = [name for name in names if name.endswith((".so", ".pyd", ".c", ".pyc"))]
     if lacking or built:
         sys.exit(f"The sdist lacks {lacking} and has {built}.")
 
 
 def fitted(user: Environment, folder: Path) -> list[str]:
-    """Return the version, how kernels run, and what a seeded model predicts."""
+    """Return the version, the kind of kernels, and the predictions of a seeded model."""
     return user.run("python", "-c", FIT, cwd=folder).strip().split(" ", 2)
 
 
 def main() -> None:
-    """Build both packages and try them."""
+    """Build and test both packages."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sdist, wheel = build(folder)

@@ -1,4 +1,4 @@
-"""Small made data with every kind of column, and its public domain, for tests of whole fits."""
+"""Small synthetic data with every kind of column, and its public domain, for tests of whole fits."""
 
 from dataclasses import fields
 
@@ -13,10 +13,12 @@ from diprime import (
     Domain,
     Numeric,
 )
+from diprime.paper import PaperDiPriMeClassifier, PaperDiPriMeRegressor
 
 METHODS = ("joint", "diprime", "diprime-exp", "diprime-flip", "random")
 TASKS = ("classification", "regression")
 ESTIMATORS = {"classification": DiPriMeClassifier, "regression": DiPriMeRegressor}
+PAPER = {"classification": PaperDiPriMeClassifier, "regression": PaperDiPriMeRegressor}
 BOOSTERS = {"classification": DiPriMeBoostingClassifier, "regression": DiPriMeBoostingRegressor}
 
 FEATURES = {
@@ -30,7 +32,7 @@ DOMAINS = {task: Domain(FEATURES, target) for task, target in TARGETS.items()}
 
 
 def make(task, n, seed=0):
-    """Return n rows of numbers, some of them missing or out of range, and a target that "level" decides."""
+    """Return n rows of numbers, some missing or out of range, and a target that depends on "level"."""
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.uniform(0, 10, n), rng.lognormal(3, 2, n), rng.integers(0, 14, n), rng.integers(0, 2, n)])
     signal = np.clip(X[:, 0] + rng.normal(0, 0.5, n), 0, 10)
@@ -40,24 +42,25 @@ def make(task, n, seed=0):
     return X, np.array(["a", "b", "c"])[np.digitize(signal, [3, 7])]
 
 
-def fit(task, X, y, **parameters):
-    """Fit with the public domain, on one thread unless told otherwise."""
-    return ESTIMATORS[task](**{"domain": DOMAINS[task], "n_jobs": 1, **parameters}).fit(X, y)
+def fit(task, X, y, *, estimators=ESTIMATORS, **parameters):
+    """Fit with the public domain, by default on one thread."""
+    return estimators[task](**{"domain": DOMAINS[task], "n_jobs": 1, **parameters}).fit(X, y)
 
 
 def boost(task, X, y, **parameters):
-    """Fit a boosted model of few rounds with the public domain, on one thread unless told otherwise."""
+    """Fit a boosted model of few rounds with the public domain, by default on one thread."""
     return BOOSTERS[task](**{"domain": DOMAINS[task], "n_rounds": 20, "n_jobs": 1, **parameters}).fit(X, y)
 
 
 def forest_arrays(model):
-    """Return everything that a fitted forest holds."""
+    """Return all arrays of a fitted forest by name."""
     forest = model.forest_
-    return {field.name: np.asarray(getattr(forest, field.name)) for field in fields(forest) if field.name != "link"}
+    values = {field.name: getattr(forest, field.name) for field in fields(forest) if field.name != "link"}
+    return {name: np.asarray(value.table if name == "steps" else value) for name, value in values.items()}
 
 
 def assert_same_forest(a, b):
-    """Compare two fitted models bit for bit."""
+    """Assert that the forests of two fitted models are bit-identical."""
     for name, array in forest_arrays(a).items():
         other = forest_arrays(b)[name]
         assert array.dtype == other.dtype, name

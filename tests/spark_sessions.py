@@ -1,4 +1,4 @@
-"""One small Spark cluster for all tests of a process: a driver, and two executors of two cores, with their workers."""
+"""Small Spark cluster for all tests of a process: a driver, two executors with two cores each, and their workers."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ NEEDED = [
         "ignore::pytest.PytestUnraisableExceptionWarning",
     ),
 ]
-"""The marks of tests that need the cluster."""
+"""Marks of tests that need the cluster."""
 
 
 def needs_spark(test):
@@ -38,7 +38,7 @@ _FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @contextmanager
 def spark_session(home):
-    """Yield a session, with all that Spark writes in an empty folder."""
+    """Yield a session whose files are in a new temporary directory."""
     with tempfile.TemporaryDirectory() as folder, _session(home, folder) as session:
         yield session
 
@@ -49,16 +49,16 @@ def _session(home, folder):
     from pyspark.sql import SparkSession
 
     for item in Path(pyspark.__file__).parent.iterdir():
-        if item.name != "work":  # executors keep their logs there
+        if item.name != "work":  # executors write their logs there
             (home / item.name).symlink_to(item)
     settings = {
         "spark.master": "local-cluster[2,2,1024]",
         "spark.executor.memory": "1g",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "spark.executorEnv.TMPDIR": folder,  # short enough for the names of sockets
+        "spark.executorEnv.TMPDIR": folder,  # short enough for socket names
         "spark.local.dir": str(home / "local"),
-        "spark.locality.wait": "6s",  # on a slow machine as well, tasks go where their rows are
-        "spark.python.unix.domain.socket.enabled": "true",  # tasks are faster
+        "spark.locality.wait": "6s",  # keeps tasks near their rows even on slow machines
+        "spark.python.unix.domain.socket.enabled": "true",  # makes tasks faster
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
@@ -83,39 +83,39 @@ def _session(home, folder):
 
 
 def logs():
-    """Return what executors have written to their logs."""
+    """Return the logs of all executors."""
     return "".join(path.read_text() for path in Path(os.environ["SPARK_HOME"], "work").glob("*/*/stderr"))
 
 
 def persisted(session):
-    """Return the number of RDDs that are kept."""
+    """Return the number of persisted RDDs."""
     return len(session.sparkContext._jsc.getPersistentRDDs())
 
 
 def folders_of_states(session):
-    """Return the folders in which Python workers with states of a fit meet, one for each executor."""
+    """Return the directories through which Python workers share the states of a fit, one per executor."""
     return set(Path(session.sparkContext.getConf().get("spark.executorEnv.TMPDIR")).glob("diprime-*"))
 
 
 def worker_pids(session):
-    """Return the processes of Python workers that have states of a fit, and of the executors that they belong to."""
+    """Return the process ids of Python workers with states of a fit, mapped to those of their executors."""
 
     def pids(_):
-        from diprime.engines.spark_states import _of_process
+        from diprime.sources.spark.workers import _caches
 
         time.sleep(0.1)  # so that all workers get some of the tasks
         daemon = os.getppid()
         executor = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
-        return [(os.getpid(), executor)] if any(states.n_here for states in _of_process.values()) else []
+        return [(os.getpid(), executor)] if any(states._bundles for states in _caches.values()) else []
 
     return dict(session.sparkContext.range(16, numSlices=16).mapPartitions(pids).collect())
 
 
 def kill_a_worker(session):
-    """End the process of a Python worker that has a state."""
+    """Kill a Python worker that has a state."""
     os.kill(min(worker_pids(session)), signal.SIGKILL)
 
 
 def kill_an_executor(session):
-    """End the process of an executor, and with it its cached rows."""
+    """Kill an executor, which loses its cached rows."""
     os.kill(min(worker_pids(session).values()), signal.SIGKILL)

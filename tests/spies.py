@@ -1,7 +1,7 @@
-"""Watching what is released and which random bits are drawn, in one place for all tests.
+"""Recorders of releases and of random bits, for all tests.
 
-`Releases` sits where mechanisms take receipts, so that no release escapes it, whichever module makes it. `Draws` sits
-where random bits are drawn. Both last as long as the test's ``monkeypatch``.
+`Releases` records the calls in which mechanisms use receipts, so it sees the releases of all modules. `Draws` records
+the use of random bits. Both are active as long as the test's ``monkeypatch``.
 """
 
 import sys
@@ -10,21 +10,17 @@ from typing import Any
 
 import numpy as np
 
-import diprime.baselines
-import diprime.estimators.forest  # noqa: F401 -- modules that were imported later would keep a stand-in for good
 from diprime.kernels import sampling
 from diprime.privacy.charges import Charge
-from diprime.privacy.ledger import Ledger
 from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.mechanisms.laplace import discrete_laplace
-from diprime.privacy.mechanisms.selection import ABSENT_COST, Selection
-from diprime.privacy.mechanisms.subsets import subset_median
-from diprime.privacy.mechanisms.weights import weight_table
+from diprime.privacy.mechanisms.selection import ABSENT_COST, Selection, subset_median, weight_table
 from diprime.privacy.randomness import RandomSource
+from diprime.privacy.session import Account
 
 
 def replace_everywhere(monkeypatch, function, stand_in):
-    """Replace a function in every module of the library that has it, under whatever name."""
+    """Replace a function in every module of the library that contains it, under any name."""
     modules = [module for name, module in sys.modules.items() if name.split(".")[0] == "diprime"]
     places = [(module, name) for module in modules for name, value in vars(module).items() if value is function]
     assert places, "a function that nobody has cannot be watched"
@@ -34,20 +30,20 @@ def replace_everywhere(monkeypatch, function, stand_in):
 
 @dataclass(eq=False)
 class PaidSelection:
-    """Selections that were set up.
+    """Record of a `Selection`.
 
     Attributes
     ----------
     selection : Selection
-        The selections themselves.
+        The recorded selection.
     charge : Charge or None
-        What paid for them; None where all candidates weigh the same and nobody pays.
+        Its charge; None if all candidates have equal weights, which costs nothing.
     times : int
-        How many of the releases of the charge they have used.
+        Number of releases of the charge that it used.
     epsilon, cost_range, n_candidates : numbers or None
-        What the weights were made for; None where the test made them itself.
+        Arguments of the weight table; None if the test made the table itself.
     picks : list of Pick or SubsetPick
-        What was picked.
+        Its calls.
     """
 
     selection: Selection
@@ -60,34 +56,34 @@ class PaidSelection:
 
     @property
     def rule(self):
-        """The mechanism that picks."""
+        """The selection mechanism."""
         return self.selection._rule
 
     @property
     def table(self):
-        """The weights."""
+        """The weight table."""
         return self.selection.table
 
     @property
     def n_picks(self):
-        """From how many sets that have candidates one was picked."""
+        """The number of sets with candidates in all calls."""
         return sum(pick.n_picks for pick in self.picks)
 
 
 @dataclass(eq=False)
 class Pick:
-    """One call of ``Selection.pick``.
+    """Record of a call of ``Selection.pick``.
 
     Attributes
     ----------
     paid : PaidSelection
-        The selections.
+        Record of the selection.
     sets : array of shape (n,)
-        The sets that were picked from.
+        Sets from which a slot was selected.
     costs : array of shape (n, n_slots)
-        A copy of the costs in which the second half of a mirrored block is written.
+        Copy of the costs, with mirrored blocks filled in.
     drawn : array of shape (n,)
-        The slots picked.
+        Selected slots.
     """
 
     paid: PaidSelection
@@ -97,24 +93,24 @@ class Pick:
 
     @property
     def n_picks(self):
-        """How many of the sets have candidates."""
+        """The number of sets with candidates."""
         return int((self.costs != ABSENT_COST).any(axis=1).sum())
 
 
 @dataclass(eq=False)
 class SubsetPick:
-    """One call of ``subset_median``.
+    """Record of a call of ``subset_median``.
 
     Attributes
     ----------
     paid : PaidSelection
-        The selections.
+        Record of the selection.
     place : int
-        The set that was picked from.
+        Index of the set.
     counts : list of int
-        The records of each category.
+        Number of records in each category.
     drawn : list of bool
-        The split.
+        The selected split.
     """
 
     paid: PaidSelection
@@ -126,20 +122,20 @@ class SubsetPick:
 
 @dataclass(eq=False)
 class Noise:
-    """One call of ``discrete_laplace`` or ``rounded_gaussian``.
+    """Record of a call of ``discrete_laplace`` or ``rounded_gaussian``.
 
     Attributes
     ----------
     charge : Charge
-        What paid.
+        Charge of the release.
     times : int
-        How many of its releases were used.
+        Number of releases of the charge that it used.
     sensitivity : int
-        The L1 sensitivity, or the squared L2 sensitivity, that the noise is for.
+        L1 sensitivity, or squared L2 sensitivity, to which the noise is calibrated.
     values : array of shape (n, m)
-        A copy of the true values.
+        Copy of the true values.
     drawn : array of shape (n, m)
-        What was released.
+        Released values.
     """
 
     charge: Charge
@@ -150,44 +146,44 @@ class Noise:
 
 
 class Releases:
-    """Every release that is made while the test's ``monkeypatch`` lasts.
+    """Recorder of all releases during the test's ``monkeypatch``.
 
-    A subclass may override `answer` to release something else than what is drawn.
+    A subclass may override `answer` to release other values than those drawn.
 
     Attributes
     ----------
     receipts : list of Receipt
-        All that any ledger has issued, in their order.
+        Receipts of all accounts, in order.
     selections : list of PaidSelection
-        All selections that were set up, in their order; those that nobody pays for, from their first pick on.
+        Records of all selections, in order of creation or, without a charge, of their first pick.
     events : list of Pick, SubsetPick and Noise
-        What was released, in its order; with several threads, picks of one level come in any order.
+        All releases, in order. With several threads, the order of picks within a level is arbitrary.
     """
 
     def __init__(self, monkeypatch):
         self.receipts, self.selections, self.events = [], [], []
         self._tables, self._of_selection = {}, {}
-        self._watch_ledgers(monkeypatch)
+        self._watch_accounts(monkeypatch)
         self._watch_selections(monkeypatch)
         self._watch_subsets(monkeypatch)
         for mechanism in (discrete_laplace, rounded_gaussian):
             self._watch_noise(monkeypatch, mechanism)
 
     def answer(self, event, draw):
-        """Return what is released: what the mechanism draws, unless a subclass says otherwise."""
+        """Return the released values: those that the mechanism draws, unless a subclass changes them."""
         return draw()
 
     @property
     def noise(self):
-        """The releases with noise."""
+        """The releases with added noise."""
         return [event for event in self.events if isinstance(event, Noise)]
 
     def selections_of(self, kind):
-        """Return the selections of one kind of charge."""
+        """Return the selections with a given kind of charge."""
         return [paid for paid in self.selections if paid.charge is not None and paid.charge.kind == kind]
 
     def noise_of(self, kind):
-        """Return the releases with noise of one kind of charge."""
+        """Return the releases with added noise and a given kind of charge."""
         return [event for event in self.noise if event.charge.kind == kind]
 
     def _happened(self, event, draw):
@@ -197,21 +193,21 @@ class Releases:
         event.drawn = self.answer(event, draw)
         return event.drawn.copy()
 
-    def _watch_ledgers(self, monkeypatch):
-        pay = Ledger.pay
+    def _watch_accounts(self, monkeypatch):
+        pay = Account.pay
 
-        def watched(ledger, charge):
-            self.receipts.append(pay(ledger, charge))
+        def watched(account, charge):
+            self.receipts.append(pay(account, charge))
             return self.receipts[-1]
 
-        monkeypatch.setattr(Ledger, "pay", watched)
+        monkeypatch.setattr(Account, "pay", watched)
 
     def _watch_selections(self, monkeypatch):
         set_up, published, pick = Selection.__init__, Selection.with_published_weights, Selection.pick
 
         def watched_table(*arguments):
             table = weight_table(*arguments)
-            self._tables[id(table)] = (arguments, table)  # kept, so that no other object takes its id
+            self._tables[id(table)] = (arguments, table)  # stored, so that no other object gets the same id
             return table
 
         def watched_set_up(selection, receipt, streams, *, times=1, **calibration):
@@ -238,7 +234,7 @@ class Releases:
         monkeypatch.setattr(Selection, "pick", watched_pick)
 
     def _record(self, selection, charge, times):
-        """Return the record of a selection; make it where there is none, as of one that nobody pays for."""
+        """Return the record of a selection, or create one, as for selections without a charge."""
         if id(selection) not in self._of_selection:
             made_for, _ = self._tables.get(id(selection.table), ((), None))
             record = PaidSelection(selection, charge, times, *made_for)
@@ -261,7 +257,7 @@ class Releases:
         replace_everywhere(monkeypatch, mechanism, watched)
 
 
-# Where the kernels that draw have their streams among their arguments.
+# Position of the streams among the arguments of each sampling kernel.
 _STREAMS_AT = {
     "draw_words": 0,
     "draw_below": 0,
@@ -274,24 +270,24 @@ _STREAMS_AT = {
 
 
 def _identity(stream):
-    """Return what tells a stream from all others: its key and its number."""
+    """Return the key and the number of a stream, which identify it."""
     return stream[4:12].tobytes(), stream[14:16].tobytes()
 
 
 def _n_used(stream):
-    """Return how many words of a stream have been used: sixteen a block, and word 32 says where in the last one."""
+    """Return the number of used words of a stream: sixteen per block, and word 32 is the position in the last one."""
     return int(stream[12] + (int(stream[13]) << 32)) * 16 + int(stream[32]) - 16
 
 
 class Draws:
-    """All random bits that are drawn while the test's ``monkeypatch`` lasts, by any thread.
+    """Recorder of all random bits drawn during the test's ``monkeypatch``, by any thread.
 
     Attributes
     ----------
     handed_out, made : list
-        The streams that sources gave away, and all that they made: some are for the keys of others.
+        Streams that sources returned, and all streams that they made, including those that generate keys.
     spans : dict
-        For each stream that was drawn from, the words that each draw used, in the order of the draws.
+        For each used stream, the range of words that each draw used, in order.
     """
 
     def __init__(self, monkeypatch):
@@ -328,7 +324,7 @@ class Draws:
         monkeypatch.setattr(sampling, name, watched)
 
     def assert_each_bit_is_used_once(self):
-        """Check that streams are made once, and that every draw begins where the last of its stream ended."""
+        """Assert that streams are made once, and that every draw begins where the previous draw of its stream ended."""
         assert len(set(self.made)) == len(self.made)
         assert self.spans.keys() <= set(self.made)
         assert self.spans

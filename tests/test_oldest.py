@@ -1,4 +1,4 @@
-"""What `make test-oldest` installs are the oldest versions that pyproject.toml allows."""
+"""`make test-oldest` installs the oldest versions that pyproject.toml permits, and runs existing tests."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="needs tomllib")
-def test_the_oldest_versions_are_those_of_the_package():
+def test_oldest_versions_match_the_package_metadata():
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -23,3 +23,12 @@ def test_the_oldest_versions_are_those_of_the_package():
         numbers = [int(part) for part in version.split(".")]
         assert [int(part) for part in pinned[name].split(".")][: len(numbers)] == numbers
         assert set(pinned[name].split(".")[len(numbers) :]) <= {"0"}
+
+
+def test_the_tests_of_the_oldest_versions_exist():
+    found = re.search(
+        r"^OLDEST_TESTS := \$\(addprefix tests/,((?:[^\n\\]|\\\n)*)\)$", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
+    names = found[1].replace("\\\n", " ").split()
+    assert {"domain", "sources", "test_golden.py"} <= set(names)
+    assert [name for name in names if not (ROOT / "tests" / name).exists()] == []

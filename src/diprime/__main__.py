@@ -1,4 +1,4 @@
-"""``python -m diprime`` is ``diprime``."""
+"""Entry point of ``python -m diprime``."""
 
 from diprime.cli import main
 

@@ -1,8 +1,10 @@
 """Data, domains and models that the tests of commands share."""
 
+import polars as pl
 import pytest
 
-from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
+from diprime.cli.demo import PEOPLE_DOMAIN
+from tests.cli.people import synthetic_people
 from tests.cli.running import ok
 
 REGRESSION_DOMAIN = PEOPLE_DOMAIN.split("[features.savings]")[0] + (
@@ -24,3 +26,14 @@ def folder(tmp_path_factory):
         ok(*arguments, "-o", folder / f"{name}.diprime")
         ok(*arguments, "--boost", "--rounds", 30, "-o", folder / f"boosted_{name}.diprime")
     return folder
+
+
+@pytest.fixture
+def parts(folder, tmp_path):
+    """Return a folder with the people in three files, in CSV and in Parquet; one of the files has no rows."""
+    people = pl.read_parquet(folder / "people.parquet")
+    people = people.with_columns(pl.Series("name", [f"n{i % 2000}" for i in range(people.height)]))
+    for number, part in enumerate([people[:1000], people[:0], people[1000:]]):
+        part.write_parquet(tmp_path / f"people{number}.parquet")
+        part.write_csv(tmp_path / f"people{number}.csv")
+    return tmp_path

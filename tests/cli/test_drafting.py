@@ -1,18 +1,60 @@
-"""A draft of a domain covers the data, and says that it was read from them."""
+"""Keys of persons repeat otherwise than codes and quantities do.
+
+A draft of a domain covers the data, and says that it was read from them.
+"""
 
 import os
-from datetime import date, datetime, time
+from datetime import date, datetime
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from diprime.cli.data_files import DataFile, InputError
-from diprime.cli.drafting import _round_outwards, draft
+from diprime._util import InputError
+from diprime.cli import drafting
+from diprime.cli.drafting import ValueCounts, _round_outwards, draft, is_name_of_key
 from diprime.domain import Categorical, Date, Domain, Integer, Numeric, Origin
+from diprime.sources.data_files import DataFile, csv, parquet
 from tests.cli.running import ok
+
+
+def counted(values, n_batches=1):
+    found = ValueCounts()
+    for batch in np.array_split(np.asarray(values), n_batches):
+        found.update(pa.array(batch))
+    return found
+
+
+def are_keys(values, name="column", whole_numbers=True):
+    return counted(values, 3).are_keys(name, whole_numbers=whole_numbers)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("id", True), ("ID", True), ("patient_id", True), ("patientId", True), ("patient_nbr", True), ("row key", True),
+     ("bid", False), ("paid", False), ("idle", False), ("number_of_visits", False), ("monkey", False), ("", False)],
+)  # fmt: skip
+def test_names_of_keys(name, expected):
+    assert is_name_of_key(name) is expected
+
+
+@pytest.mark.parametrize("whole_numbers", [True, False])
+def test_diverse_values_without_a_frequent_one_are_keys(whole_numbers):
+    rng = np.random.default_rng(0)
+    keys = rng.integers(0, 1500, 2000)
+    assert 0.5 < len(set(keys)) / 2000 < 0.9
+    assert are_keys(keys, whole_numbers=whole_numbers)
+    assert not are_keys(keys % 250, whole_numbers=whole_numbers)
+
+
+def test_memory_for_values_of_a_column_is_bounded(monkeypatch):
+    monkeypatch.setattr(drafting, "MAX_COUNTED", 500)
+    found = counted(np.arange(100_000), 200)
+    assert found.n_different == 1000
+    assert found.are_keys("column", whole_numbers=True)
 
 
 def drafted(path, target, task=None):
@@ -28,17 +70,10 @@ def written(folder, columns, kind="csv"):
     return path
 
 
-def test_a_draft_says_that_it_was_read_from_the_data(tmp_path):
-    text, domain = drafted(written(tmp_path, {"age": [17, 85, None], "y": ["no", "yes", "no"]}), "y")
-    assert domain == Domain({"age": Integer(10, 90)}, Categorical(["no", "yes"]), target_name="y")
-    assert domain.origin == Origin("read")
-    assert 'origin = "read from the data"\n' in text
-
-
-def test_a_draft_is_declared_by_uncommenting_one_line_and_writing_a_name_there(tmp_path):
+def test_reviewed_draft_is_declared(tmp_path):
     text, domain = drafted(written(tmp_path, {"age": [17, 85, None], "y": ["no", "yes", "no"]}), "y")
     uncommented = text.replace("# reviewed_by", "reviewed_by")
-    with pytest.raises(ValueError, match="not the name of a person"):
+    with pytest.raises(ValueError, match="must be the name of the person"):
         Domain.from_toml(uncommented)
     signed = Domain.from_toml(uncommented.replace("your name", "Jane Doe"))
     assert signed == domain
@@ -60,35 +95,37 @@ def test_features_follow_the_types_of_the_columns(tmp_path, kind):
     assert domain.features["whole"] == Integer(0, 300)
     assert domain.features["float"] == Numeric(0, 3)
     assert domain.features["text"] == Categorical(["a", "b"])
-    assert domain.features["flag"].levels in ((False, True), ("false", "true"))
+    assert domain.features["flag"].categories in ((False, True), ("false", "true"))
     assert isinstance(domain.features["empty"], Categorical)
     assert domain.features["constant"] == Integer(7, 8)
     assert domain.target == Categorical([0, 1])
 
 
-def test_a_column_of_numbers_with_one_text_is_text(tmp_path):
+def test_column_of_numbers_with_one_text_is_text(tmp_path):
     (tmp_path / "a.csv").write_text("a,y\n1,0.5\nNA,2.5\nabc,3.5\n")
     _, domain = drafted(tmp_path / "a.csv", "y")
     assert domain.features["a"] == Categorical(["1", "abc"])
     assert domain.target == Numeric(0, 4)
 
 
-def test_the_task_can_be_given(tmp_path):
+def test_task_option_decides_the_kind_of_target(tmp_path):
     path = written(tmp_path, {"a": [1, 2, 3], "y": [1, 2, 9], "name": ["u", "v", "w"]})
     assert drafted(path, "y")[1].target == Categorical([1, 2, 9])
     assert drafted(path, "y", "regression")[1].target == Numeric(1, 9)
-    with pytest.raises(InputError, match=r"'name' .* does not hold numbers"):
+    with pytest.raises(InputError, match=r"'name' .* does not contain numbers"):
         drafted(path, "name", "regression")
 
 
-def test_names_of_persons_are_left_out(tmp_path):
+def test_names_of_people_are_omitted(tmp_path):
     columns = {"name": [f"p{i}" for i in range(300)], "row": range(300), "a": [i / 7 for i in range(300)]}
     path = written(tmp_path, {**columns, "y": [0, 1, 2] * 100})
     text, domain = drafted(path, "y")
-    assert domain.names == ("a",)
-    assert "# Left out: 'name', which has at least 300 different texts, as names and keys of persons have.\n" in text
-    assert "# Left out: 'row', whose whole numbers look like keys of persons or records.\n" in text
-    with pytest.raises(InputError, match=r"'name' .* does not hold classes"):
+    assert domain.encoded_feature_names == ("a",)
+    assert (
+        "# Omitted: 'name', because it contains at least 300 different texts, such as names or identifiers.\n" in text
+    )
+    assert "# Omitted: 'row', because its integers look like identifiers of people or records.\n" in text
+    with pytest.raises(InputError, match=r"'name' .* does not contain at most 254 classes"):
         drafted(path, "name")
     path = written(tmp_path, {"name": [f"p{i}" for i in range(300)], "y": [0, 1, 2] * 100})
     with pytest.raises(InputError, match="no column that could be a feature"):
@@ -105,35 +142,29 @@ def visits(n_rows, n_patients):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_keys_of_persons_with_several_records_are_left_out_and_codes_are_kept(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("diprime.cli.data_files.BLOCK_BYTES", 5000)
-    monkeypatch.setattr("diprime.cli.parquet_file.MAX_ROWS", 700)
+def test_keys_of_people_are_omitted_but_codes_are_features(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 5000)
+    monkeypatch.setattr(parquet, "MAX_ROWS", 700)
     patients, diagnoses, bills = visits(3000, 3000)
     assert 0.6 < len(set(patients)) / 3000 < 0.7
     diagnoses[0] = "none"
     columns = {"patient": 10**6 + patients, "diagnosis": [f"D{code}" for code in diagnoses], "bill": bills}
     text, domain = drafted(written(tmp_path, {**columns, "y": patients % 2}, kind), "y")
-    assert domain.features == {"diagnosis": Categorical(buckets=254), "bill": Integer(-1000000, 1000000)}
+    assert domain.features == {"diagnosis": Categorical(n_buckets=254), "bill": Integer(-1000000, 1000000)}
     n_codes = len(set(diagnoses))
     assert n_codes > 254
-    assert f"# Codes: 'diagnosis' has at least {n_codes:,} different texts" in text
-    assert "# Left out: 'patient', " in text
+    assert f"# Hashed: 'diagnosis' has at least {n_codes:,} different texts" in text
+    assert "# Omitted: 'patient', " in text
 
 
-def test_a_quantity_that_was_left_out_can_be_uncommented(tmp_path):
+def test_omitted_quantity_can_be_uncommented(tmp_path):
     path = written(tmp_path, {"steps": [7 * i for i in range(300)], "a": [0.5, 1, 2] * 100, "y": [0, 1, 2] * 100})
     text, domain = drafted(path, "y")
-    assert domain.names == ("a",)
-    above, _, below = text.partition("# What was left out as keys; take the # off if these are quantities.\n")
+    assert domain.encoded_feature_names == ("a",)
+    above, _, below = text.partition(
+        "# These columns were omitted as identifiers. Uncomment those that are quantities.\n"
+    )
     assert Domain.from_toml(above + below.replace("# ", "")).features["steps"] == Integer(0, 3000)
-
-
-def test_semicolons_go_with_decimal_commas(tmp_path):
-    (tmp_path / "a.csv").write_text("a;b;y\n1,5;x;0,5\n2,25;1,5;1\n?;y;0,5\n")
-    _, domain = drafted(tmp_path / "a.csv", "y", "classification")
-    assert domain.features == {"a": Numeric(1.5, 2.3), "b": Categorical(["1,5", "x", "y"])}
-    assert domain.target == Categorical([0.5, 1])
-    assert drafted(tmp_path / "a.csv", "y")[1].target == Numeric(0.5, 1)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -156,29 +187,6 @@ def test_dates_are_recognised_and_rounded_outwards(tmp_path, kind):
     assert domain.features["almost"] == Categorical(["2020-12-31", "2020-12-32"])
 
 
-def test_many_dates_are_no_names_and_a_date_is_no_target(tmp_path):
-    days = [str(datetime.fromordinal(730_000 + i)) for i in range(400)]
-    path = written(tmp_path, {"when": days, "y": [0, 1] * 200})
-    assert drafted(path, "y")[1].features["when"] == Date("1999-01-01", "2000-12-31", parts=["weekday", "month"])
-    path = written(tmp_path, {"when": [date(2020, 1, 1)], "a": [1.5]}, "parquet")
-    with pytest.raises(InputError, match=r"'when' .* does not hold classes"):
-        drafted(path, "when")
-
-
-def test_lists_and_durations_are_left_out_and_nan_is_missing(tmp_path):
-    columns = {
-        "when": [time(9), time(10)],
-        "raw": [b"1", b"2"],
-        "a": [1.0, float("nan")],
-        "y": [1.0, float("nan")],
-    }
-    text, domain = drafted(written(tmp_path, columns, "parquet"), "y", "classification")
-    assert "# Left out: 'when', which holds lists, bytes or durations" in text
-    assert "# Left out: 'raw', which holds lists, bytes or durations" in text
-    assert domain.names == ("a",)
-    assert domain.target == Categorical([1])
-
-
 @given(st.floats(-1e12, 1e12), st.floats(0, 1e12))
 @example(0.1, 0.0)
 @example(0.0, 0.0)
@@ -198,13 +206,31 @@ def test_ranges_are_round_outwards(low, width):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other systems have no such names")
-def test_the_name_of_a_file_cannot_add_lines_to_its_draft(tmp_path):
+def test_name_of_a_file_cannot_add_lines_to_its_draft(tmp_path):
     path = tmp_path / 'people\nreviewed_by = "Jane Doe"\u2028.csv'
     path.write_text("a,y\n1,x\n2,z\n")
-    assert Domain.from_toml(ok("domain", "draft", path, "-t", "y")).origin.kind == "read"
+    assert Domain.from_toml(ok("domain", "draft", path, "-t", "y")).origin.kind == "inferred"
 
 
-def test_whole_numbers_are_classes_however_they_are_written(tmp_path):
+def test_spellings_of_an_integer_are_one_class(tmp_path):
     (tmp_path / "data.csv").write_text("a,y\n1,000.000\n2,1e1\n3,9007199254740993\n4,10\n")
     domain = Domain.from_toml(ok("domain", "draft", tmp_path / "data.csv", "-t", "y"))
-    assert domain.target.levels == (0, 10, 9007199254740993)
+    assert domain.target.categories == (0, 10, 2**53)
+
+
+def test_draft_proposes_missing_texts_and_lists_their_columns(tmp_path):
+    lines = ["work,age,holiday,y", "?,17,None,no", " ?,na,None,yes", "Private,85,Labor Day,no", "NA,,None,?"]
+    (tmp_path / "a.csv").write_text("\n".join([*lines, ""]))
+    text, domain = drafted(tmp_path / "a.csv", "y")
+    assert domain.missing == ("?", "na")
+    assert domain.features == {
+        "work": Categorical(["Private"]), "age": Integer(10, 90), "holiday": Categorical(["Labor Day"])
+    }  # fmt: skip
+    assert domain.target == Categorical(["no", "yes"])
+    assert "# Missing: '?' in 'work', 'y'." in text
+    assert "# Missing: 'None' in 'holiday'." in text
+    assert "# Missing: 'na' in 'age'." in text
+    assert "NULL, NaN, None, n/a, nan, null.\n" in text
+    _, plain = drafted(written(tmp_path, {"a": ["x", "none", None], "y": ["no", "yes", "no"]}), "y")
+    assert plain.missing == ()
+    assert plain.features["a"] == Categorical(["none", "x"])

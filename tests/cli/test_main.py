@@ -1,39 +1,87 @@
 """The entry point, before any command runs."""
 
-from diprime import Domain
+import os
+import sys
+
+import pytest
+
+from diprime import Budget, Domain
+from tests.cli.people import synthetic_people
 from tests.cli.running import python
 
+STARTING = "diprime: Interrupted: nothing was written, and no budget was charged.\n"
 
-def test_output_is_utf_8_whatever_the_locale_says(tmp_path):
+
+def test_output_is_utf_8_in_any_locale(tmp_path):
     (tmp_path / "a.csv").write_text("a,y\nε,0\nb,1\n", encoding="utf-8")
     arguments = ("-m", "diprime", "domain", "draft", tmp_path / "a.csv", "--target", "y")
     with python(*arguments, PYTHONIOENCODING="ascii") as process:
         printed = process.stdout.buffer.read()
-    assert Domain.from_toml(printed.decode("utf-8")).features["a"].levels == ("b", "ε")
+    assert Domain.from_toml(printed.decode("utf-8")).features["a"].categories == ("b", "ε")
 
 
-def test_an_interruption_while_it_starts_is_no_traceback():
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.parametrize("name", ["diprime", pytest.param("-m", marks=pytest.mark.audit)])
+def test_interruption_of_first_imports_is_reported_in_one_sentence(name):
     program = (
-        "import sys; from diprime.cli import main\n"
+        "import os, signal, sys\n"
         "class Interrupts:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'diprime.cli.app': raise KeyboardInterrupt\n"
+        "        if name == 'diprime.domain': os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Interrupts())\n"
-        "main()\n"
+        f"sys.argv, sys.orig_argv = [{name!r}], ['python', '-m', 'diprime']\n"
+        "from diprime.cli import main\n"
     )
     with python("-c", program) as process:
         said = process.communicate()[1]
-    assert (process.returncode, said) == (130, "")
+    assert (process.returncode, said) == (130, STARTING)
 
 
-def test_completion_is_offered():
-    asked = {"_DIPRIME_COMPLETE": "complete_bash", "COMP_WORDS": "diprime pre", "COMP_CWORD": "1"}
-    with python("-c", "from diprime.cli import main; main()", **asked) as process:
-        assert process.stdout.read().split() == ["predict"]
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_importing_the_library_keeps_the_handler_of_interruptions():
+    program = (
+        "import sys; sys.argv = ['-m']; sys.orig_argv = ['python', '-m', 'another']\n"
+        "import signal, diprime, diprime.cli; assert signal.getsignal(2) is signal.default_int_handler"
+    )
+    with python("-c", program) as process:
+        process.communicate()
+    assert process.returncode == 0
 
 
-def test_without_its_extra_the_command_line_says_what_to_install():
+def test_missing_extra_prints_the_install_command():
     with python("-c", "import sys; sys.modules['typer'] = None; from diprime.cli import main; main()") as process:
         said = process.stderr.read()
     assert process.returncode == 1
-    assert said == "diprime: the command line is not installed; run pip install 'diprime[cli]'.\n"
+    assert said == "diprime: the command line is not installed. Run pip install 'diprime[cli]'.\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of addresses")
+@pytest.mark.parametrize(
+    ("limit", "ending"),
+    [
+        (500, "csv"),
+        (1000, "parquet"),
+        *(pytest.param(1200, ending, marks=pytest.mark.audit) for ending in ("csv", "parquet")),
+    ],
+)
+def test_memory_error_is_reported_in_one_sentence(tmp_path, folder, limit, ending):
+    path, budget = tmp_path / f"data.{ending}", tmp_path / "study.budget"
+    people = synthetic_people(200_000, 1)
+    people.write_csv(path) if ending == "csv" else people.write_parquet(path)
+    Budget.create(budget, 10)
+    command = ("fit", path, "-d", folder / "domain.toml", "-e", 1, "--budget", budget, "-o", tmp_path / "m")
+    program = (
+        "import resource, sys\n"
+        f"resource.setrlimit(resource.RLIMIT_AS, ({limit} << 20,) * 2)\n"
+        f"sys.argv = ['diprime', *{[str(word) for word in command]!r}]\n"
+        "from diprime.cli import main; main()\n"
+    )
+    with python("-c", program) as process:
+        said = process.communicate()[1]
+    assert process.returncode == 1
+    assert said.startswith("diprime: There is not enough memory.")
+    assert said.count("\n") == 1
+    # At 500 MiB, no command was read yet.
+    assert said.endswith(" The budget was not charged.\n" if limit > 500 else " No budget was charged.\n")
+    assert Budget.open(budget).entries == ()
+    assert not (tmp_path / "m").exists()

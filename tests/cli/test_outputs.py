@@ -8,22 +8,26 @@ from pathlib import Path
 from typing import get_type_hints
 
 import pytest
+from typer.testing import CliRunner
 
+from diprime import Budget, load
+from diprime._util import InputError
 from diprime.cli.app import app
-from diprime.cli.outputs import OUTPUT, Commands, refuse_inputs
+from diprime.cli.options import DataPath, OutputPath, read_score
+from diprime.cli.shell import OUTPUT, Commands, refuse_inputs
 from tests.cli.running import ENVIRONMENT, ok, refused
 
 # Where the inputs of each command stand; the last argument is the output.
 COMMANDS = {
     "fit": "fit {data} -d {domain} -e 1 --budget {budget} --scratch {scratch} -o",
     "search": "search {data} -d {domain} -e 1 --try max_depth=1,2 --budget {budget} -o",
-    "predict": "predict {model} {data} --public-key {key} -o",
-    "score": "score {model} {data} --budget {budget} --public-key {key} -o",
-    "report": "report {model} --score {score} --public-key {key} -o",
-    "merge": "merge {model} {other_model} -o",
-    "sign": "sign {model} --key {key} --signature",
+    "predict": "predict {model} {data} -o",
+    "score": "score {model} {data} --budget {budget} -o",
+    "report": "report {model} --score {score} -o",
+    "merge": "merge {model} {other_model} --disjoint -o",
+    "budget recover": "budget recover {budget} -o",
 }
-NAMES = ("data", "domain", "budget", "scratch", "model", "other_model", "score", "key")
+NAMES = ("data", "domain", "budget", "scratch", "model", "other_model", "score")
 CASES = [(command, name) for command, words in COMMANDS.items() for name in NAMES if f"{{{name}}}" in words]
 
 
@@ -44,6 +48,21 @@ def test_every_command_is_checked():
     assert {"domain draft", "domain learn", "budget new", "explain", *COMMANDS} < set(functions())
     with_output = {name for name, function in functions().items() if OUTPUT in get_type_hints(function)}
     assert with_output == set(COMMANDS)
+
+
+def test_new_command_is_checked_without_code_of_its_own(tmp_path):
+    commands = Commands(callback=lambda: None)
+
+    @commands.command()
+    def copy(data: DataPath, output: OutputPath) -> None:
+        output.write_bytes(data.read_bytes())
+
+    data, output = tmp_path / "data", tmp_path / "output"
+    data.write_text("text")
+    outcomes = [CliRunner().invoke(commands, ["copy", str(data), "-o", str(path)]) for path in (data, output, output)]
+    assert [type(outcome.exception) for outcome in outcomes] == [InputError, type(None), InputError]
+    assert CliRunner().invoke(commands, ["copy", str(data), "-o", str(output), "--force"]).exit_code == 0
+    assert output.read_text() == "text"
 
 
 def test_every_input_has_a_case():
@@ -91,25 +110,22 @@ def hard(path, tmp_path):
     return tmp_path / "other name"
 
 
+ALIASES = [relative, roundabout, symbolic, in_linked_folder, hard]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs links")
-@pytest.mark.parametrize("alias", [same, relative, roundabout, symbolic, in_linked_folder, hard])
-@pytest.mark.parametrize(("command", "name"), CASES)
-def test_an_output_that_is_an_input_is_refused_before_anything_is_read(files, tmp_path, command, name, alias):
+@pytest.mark.parametrize(
+    ("command", "name", "alias"),
+    [*((*case, same) for case in CASES), *(("fit", "data", alias) for alias in ALIASES)],
+)
+def test_output_that_is_an_input_is_refused_before_anything_is_read(files, tmp_path, command, name, alias):
     before = {name: path.read_bytes() for name, path in files.items()}
     output = alias(files[name], tmp_path)
     said = refused(*COMMANDS[command].format(**files).split(), output)
-    assert "that this command reads; write to another file." in said
+    assert "that this command reads. Write to another file." in said
     assert str(output) in said
     assert str(files[name]) in said or alias is same or alias is relative
     assert {name: path.read_bytes() for name, path in files.items()} == before
-
-
-def test_an_output_in_another_case_is_refused_where_case_does_not_matter(tmp_path, monkeypatch):
-    (tmp_path / "data.csv").write_text("a\n1\n")
-    exact = Path.stat
-    monkeypatch.setattr(Path, "stat", lambda path, **options: exact(Path(str(path).lower()), **options))
-    with pytest.raises(ValueError, match="that this command reads"):
-        refuse_inputs(Path(str(tmp_path).lower()) / "DATA.CSV", [Path(str(tmp_path).lower()) / "data.csv"])
 
 
 def test_equal_content_and_a_dangling_link_are_not_the_input(tmp_path):
@@ -122,27 +138,16 @@ def test_equal_content_and_a_dangling_link_are_not_the_input(tmp_path):
     refuse_inputs(Path(os.devnull), [Path(os.devnull)])  # a device may be both
 
 
-def test_an_output_beside_the_inputs_is_written(folder, tmp_path):
-    (tmp_path / "out.csv").write_text("an older output")
-    ok("predict", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / "out.csv")
-    assert (tmp_path / "out.csv").read_text().startswith("prediction,")
-
-
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
 @pytest.mark.parametrize(
     ("command", "name"),
     [
-        ("domain draft {data} -t income", "data"),
         ("domain learn {data} -d {domain} -e 1", "data"),
-        ("show {model}", "model"),
-        ("show {model}", "signature"),
-        ("verify {model} --public-key {key}", "signature"),
+        pytest.param("show {model}", "model", marks=pytest.mark.audit),
     ],
 )
 def test_standard_output_that_is_an_input_is_refused(files, command, name):
     words = command.format(**files).split()
-    files["signature"] = Path(f"{files['model']}.sig")
-    files["signature"].write_text("this is the signature")
     target = files[name]
     before = target.read_bytes()
     command = [sys.executable, "-m", "diprime", *words]
@@ -153,18 +158,92 @@ def test_standard_output_that_is_an_input_is_refused(files, command, name):
     assert target.read_bytes() == before
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "sign"])
-def test_no_command_but_sign_writes_a_file_that_has_the_name_of_a_signature(files, tmp_path, command):
-    for name in ("other.diprime.sig", "out.SIG"):
-        (tmp_path / name).write_text("the signature of another model")
-        said = refused(*COMMANDS[command].format(**files).split(), tmp_path / name)
-        assert f"{name} is the name of a signature, which only 'diprime sign' writes; give another name." in said
-        assert (tmp_path / name).read_text() == "the signature of another model"
-
-
-def test_an_output_that_matches_the_pattern_of_inputs_is_refused(tmp_path):
+def test_output_that_matches_the_pattern_of_inputs_is_refused(tmp_path):
     for number in range(3):
         (tmp_path / f"part{number}.csv").write_text("this cannot be read")
     said = refused("fit", tmp_path / "part*.csv", "-d", tmp_path / "d.toml", "-e", 1, "-o", tmp_path / "part1.csv")
-    assert "part1.csv is a file that this command reads; write to another file." in said
+    assert "part1.csv is a file that this command reads. Write to another file." in said
     assert (tmp_path / "part1.csv").read_text() == "this cannot be read"
+
+
+def writing(command, folder, tmp_path):
+    """Return the arguments of a command that would succeed, but for its output."""
+    model, data = folder / "model.diprime", folder / "people.csv"
+    return {
+        "fit": ("fit", data, "-d", folder / "domain.toml", "-e", 1, "-o"),
+        "search": ("search", data, "-d", folder / "domain.toml", "-e", 1, "--try", "max_depth=1,2", "-o"),
+        "predict": ("predict", model, data, "-o"),
+        "score": ("score", model, data, "-o"),
+        "report": ("report", model, "-o"),
+        "merge": ("merge", model, folder / "model.diprime", "-o"),
+        "budget recover": ("budget", "recover", tmp_path / "no.budget", "-o"),
+    }[command]
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_existing_output_needs_force_and_a_read_only_one_stays(command, folder, tmp_path):
+    output = tmp_path / "out"
+    output.write_text("an older result")
+    arguments = (*writing(command, folder, tmp_path), output)
+    assert "out exists. Write to another file, or replace it with --force." in refused(*arguments)
+    output.chmod(0o444)
+    assert "out: The file is read-only" in refused(*arguments, "--force")
+    assert output.read_text() == "an older result"
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_budgets_are_never_replaced(command, is_damaged, folder, tmp_path):
+    output = tmp_path / "out"
+    ok("budget", "new", output, "-e", 3)
+    if is_damaged:
+        output.write_bytes(output.read_bytes()[:-3])
+    before = output.read_bytes()
+    said = refused(*writing(command, folder, tmp_path), output, "--force")
+    assert "out: A budget is never replaced. Choose another name." in said
+    assert output.read_bytes() == before
+
+
+def test_private_keys_are_never_replaced(folder, tmp_path):
+    key = tmp_path / "officer"
+    key.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk")
+    said = refused(*writing("merge", folder, tmp_path), key, "--force")
+    assert "officer: A private key is never replaced. Choose another name." in said
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs modes")
+def test_output_that_is_replaced_keeps_its_mode(folder, tmp_path):
+    for number, mode in enumerate((0o600, 0o666)):
+        output = tmp_path / f"out{number}.csv"
+        output.write_text("an older result")
+        output.chmod(mode)
+        ok("predict", folder / "model.diprime", folder / "people.csv", "-o", output, "--force")
+        assert (output.stat().st_mode & 0o777, output.read_text()[:11]) == (mode, "prediction,")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("command", ["fit", "search", "score"])
+def test_charged_commands_refuse_pipes_and_devices_as_output(command, folder, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    ok("budget", "new", tmp_path / "study.budget", "-e", 3)
+    for output in (tmp_path / "pipe", os.devnull):
+        arguments = (*writing(command, folder, tmp_path), output, "--budget", tmp_path / "study.budget")
+        assert "is a pipe or a device, which could lose the result. Write to a file." in refused(*arguments)
+    assert "Nothing was charged" in str(Budget.open(tmp_path / "study.budget"))
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs standard output as a file")
+@pytest.mark.parametrize(
+    ("command", "more"), [("fit", ()), pytest.param("score", ("--json",), marks=pytest.mark.audit)]
+)
+def test_standard_output_as_output_holds_the_result_only(command, more, folder, tmp_path):
+    arguments = [*map(str, writing(command, folder, tmp_path)), "/dev/stdout", *more]
+    process, copy = [sys.executable, "-m", "diprime", *arguments], tmp_path / "copy"
+    if command == "fit":  # to a file, and otherwise to a pipe
+        with copy.open("wb") as file:
+            done = subprocess.run(process, stdout=file, stderr=subprocess.PIPE, env=ENVIRONMENT, check=True)
+    else:
+        done = subprocess.run(process, capture_output=True, env=ENVIRONMENT, check=True)
+        copy.write_bytes(done.stdout)
+    assert b"epsilon" in done.stderr
+    read_score(copy) if command == "score" else load(copy)

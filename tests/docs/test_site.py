@@ -1,8 +1,10 @@
 """The site in a browser, page by page, on a phone and on a desk; ``make docs`` builds it and says where it is."""
 
+import base64
 import functools
 import http.server
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -14,6 +16,7 @@ SITE = Path(os.environ["DIPRIME_SITE"]).resolve() if "DIPRIME_SITE" in os.enviro
 PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html")) if SITE else []
 NOT_TUTORIALS = {"tutorials/index.html", "tutorials/report.html"}
 TUTORIALS = [page for page in PAGES if page.startswith("tutorials/") and page not in NOT_TUTORIALS]
+PRINTED_PAGES = {"privacy-officers.html": 1, "promise.html": 2, "reading-a-report.html": 2, "threat-model.html": 2}
 WIDTHS = {"phone": (390, 844), "desk": (1280, 900)}
 
 pytestmark = [
@@ -70,7 +73,7 @@ def visit(browser, url):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_works_on_a_phone_and_on_a_desk(browser, address, page):
+def test_page_fits_a_phone_and_a_desktop_screen(browser, address, page):
     visit(browser, address + page)
     assert browser.run(WITHOUT_WORDS) == []
     for name, size in WIDTHS.items():
@@ -83,23 +86,31 @@ def test_a_page_works_on_a_phone_and_on_a_desk(browser, address, page):
 
 
 @pytest.mark.parametrize("page", TUTORIALS)
-def test_a_tutorial_shows_what_it_printed_and_drew(browser, address, page):
+def test_tutorial_shows_its_output_and_figures(browser, address, page):
     visit(browser, address + page)
     assert browser.run("return document.querySelectorAll('.output pre').length") >= 2
     assert browser.run("return document.querySelectorAll('article img').length") > 0
 
 
-def test_all_tutorials_are_there():
+def test_site_contains_every_tutorial():
     scripts = Path(__file__).parents[2].glob("docs/tutorials/*.py")
     assert sorted(f"tutorials/{script.stem}.html" for script in scripts) == TUTORIALS
 
 
-def test_formulas_are_there(browser, address):
+def test_formulas_are_rendered(browser, address):
     visit(browser, address + "promise.html")
     assert browser.run("return document.querySelectorAll('math').length") >= 4
 
 
-def test_the_search_finds_a_page(browser, address):
+@pytest.mark.parametrize(("page", "n_pages"), PRINTED_PAGES.items())
+def test_pages_for_privacy_officers_fit_on_paper(browser, address, page, n_pages):
+    visit(browser, address + page)
+    printed = browser.driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+    pdf = base64.b64decode(printed["data"])
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", pdf)) <= n_pages
+
+
+def test_search_finds_a_page(browser, address):
     visit(browser, address + "index.html")
     browser.run("document.querySelector('[data-md-component=search-query]').focus()")
     browser.press("permute")
@@ -107,7 +118,7 @@ def test_the_search_finds_a_page(browser, address):
     assert browser.comes_to_hold(lambda: "Selections" in browser.run(found))
 
 
-def test_the_reference_shows_values_and_names(browser, address):
+def test_reference_shows_values_and_names(browser, address):
     visit(browser, address + "reference/estimators.html")
     text = browser.run("return document.querySelector('article').textContent")
     assert "epsilon=1.0" in text

@@ -1,6 +1,5 @@
 """Estimators that are given an open domain learn it first, and pay for it from their own budget."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -18,11 +17,12 @@ from diprime import (
     Numeric,
     load,
     merge,
+    sources,
 )
-from diprime.baselines import DPRandomForestClassifier
 from diprime.export import to_onnx
-from diprime.output.report import render
+from diprime.paper import DPRandomForestClassifier
 from diprime.privacy.gaussian_dp import gaussian_budget
+from diprime.report import render
 
 RNG = np.random.default_rng(1)
 X = np.empty((3000, 3), dtype=object)
@@ -49,16 +49,16 @@ def fitted(name, epsilon=2.0):
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_the_domain_is_part_of_the_budget(name):
+def test_learning_a_domain_is_part_of_the_budget(name):
     model = fitted(name)
     ledger, domain = model.privacy_, model.domain_
     assert ledger.total == ledger.epsilon == 2
     assert ledger.is_private
-    assert domain.origin.kind == "learnt"
+    assert domain.origin.kind == "learned"
     assert domain.origin.ledger.total == Fraction(2, 10)
-    assert [c for c in ledger.charges if c.kind.startswith("domain: ")] == domain.origin.ledger.charges
+    assert tuple(c for c in ledger.charges if c.kind.is_of_domain) == domain.origin.ledger.charges
     assert domain.features["a"].low < 50 < domain.features["a"].high
-    assert not domain.is_open
+    assert domain.is_complete
     assert Ledger.from_json(ledger.to_json()) == ledger
 
 
@@ -68,12 +68,12 @@ def test_boosting_composes_both_measures(name):
     loss, delta = ledger.loss, Fraction(1, 10**6)
     assert ledger.delta == ledger.total_delta == delta
     assert loss.epsilon == Fraction(2, 10)
-    assert loss.delta == delta / 10  # levels of text are counted
+    assert loss.delta == delta / 10  # categories of text are counted
     assert loss.mu_squared == gaussian_budget(Fraction(18, 10), delta - loss.delta)
 
 
 @pytest.mark.parametrize("name", ["forest of numbers", "boosted classes", "boosted open classes"])
-def test_models_with_learnt_domains_predict_are_saved_and_reported(name, tmp_path):
+def test_models_with_learnt_domains_are_saved_and_reported(name, tmp_path):
     model = fitted(name)
     y = FITS[name][2]
     score = model.score(X, y)
@@ -83,12 +83,12 @@ def test_models_with_learnt_domains_predict_are_saved_and_reported(name, tmp_pat
     assert np.array_equal(back.predict(X), model.predict(X))
     assert back.domain_.origin == model.domain_.origin
     page = render(back)
-    assert "domain: ranges of features" in page
-    assert "What was declared public, or learnt privately" in page
-    assert merge([model, back]).privacy_.total == 2
+    assert "domain: feature ranges" in page
+    assert "Declared and privately learnt facts" in page
+    assert merge([model, back], disjoint=True).privacy_.total == 2
 
 
-def test_a_domain_that_was_learnt_before_is_added_to_the_budget():
+def test_learnt_domain_is_added_to_the_budget():
     domain = Domain.learn(X, NUMBER, 0.5, features=OPEN, target=Numeric())
     for estimator in (DiPriMeRegressor, DiPriMeBoostingRegressor):
         ledger = estimator(1.0, domain).fit(X, NUMBER).privacy_
@@ -96,32 +96,21 @@ def test_a_domain_that_was_learnt_before_is_added_to_the_budget():
         assert ledger.is_private
 
 
-def test_a_model_fitted_again_with_its_domain_pays_for_it_again():
+def test_second_fit_with_a_learnt_domain_charges_it_again():
     model = fitted("forest of numbers")
     again = clone(model).set_params(domain=model.domain_).fit(X, NUMBER)
     assert again.privacy_.total == Fraction(22, 10)
 
 
-def test_batches_are_read_several_times_or_refused():
+def test_one_pass_batches_are_refused_for_incomplete_domains():
     batches = [(X[:1500], NUMBER[:1500]), (X[1500:], NUMBER[1500:])]
     model = DiPriMeRegressor(2.0, Domain(OPEN, Numeric()))
-    assert model.fit_batches(batches).privacy_.total == 2
-    with pytest.raises(ValueError, match="reads all batches more than once; give a list"):
-        model.fit_batches(iter(batches))
-
-
-def test_open_classes_need_a_delta():
-    with pytest.raises(ValueError, match="without a delta they cannot be learnt"):
-        DiPriMeClassifier(1.0, Domain(OPEN, Categorical())).fit(X, CLASS)
-
-
-def test_without_noise_everything_is_learnt_exactly():
-    model = fitted("forest of numbers", math.inf)
-    assert model.privacy_.total == math.inf
-    assert model.domain_.features["a"].high >= X[:, 0].max()
+    assert model.fit(sources.batches(batches)).privacy_.total == 2
+    with pytest.raises(ValueError, match="requires several passes over the batches"):
+        model.fit(sources.batches(iter(batches)))
 
 
 def test_buckets_cannot_be_exported():
     pytest.importorskip("onnx")
-    with pytest.raises(ValueError, match="has hash buckets, which ONNX cannot compute"):
+    with pytest.raises(ValueError, match="uses hash buckets, which ONNX cannot compute"):
         to_onnx(fitted("forest of numbers"))

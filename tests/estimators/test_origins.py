@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 from sklearn.base import clone
 
-from diprime import Domain, PrivacyWarning, load, merge
-from diprime.baselines import DPRandomForestClassifier
+from diprime import Domain, PrivacyWarning, load, merge, sources
 from diprime.estimators.boosting import DiPriMeBoostingClassifier
 from diprime.estimators.forest import DiPriMeClassifier
-from diprime.output.report import render
+from diprime.paper import DPRandomForestClassifier
+from diprime.privacy.charges import VoidReason
+from diprime.report import render
 from tests.small_data import make
 
 ESTIMATORS = {
@@ -39,7 +40,7 @@ def domain_of_a_file(folder):
 def domain_of_a_merged_model(folder):
     declared = ESTIMATORS["forest"](READ.reviewed("Jane Doe")).fit(X, Y)
     read = quiet(lambda: ESTIMATORS["forest"](READ).fit(X, Y))
-    return merge([declared, read]).domain_
+    return merge([declared, read], disjoint=True).domain_
 
 
 WAYS = {
@@ -57,22 +58,22 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_a_domain_that_was_read_from_the_data_waives_the_promise_whichever_way_it_came(kind, way, tmp_path):
+def test_inferred_domain_voids_the_guarantee(kind, way, tmp_path):
     model = clone(ESTIMATORS[kind](WAYS[way](tmp_path)))
-    with pytest.warns(PrivacyWarning, match="the domain was inferred from the data"):
+    with pytest.warns(PrivacyWarning, match="The domain was inferred from the data"):
         model.fit(X, Y)
     assert not model.privacy_.is_private
-    assert [waiver for waiver in model.privacy_.waivers if "inferred from the data" in waiver]
-    with pytest.warns(PrivacyWarning, match="the domain was inferred from the data"):
-        assert not model.fit_batches([(X, Y)]).privacy_.is_private
+    assert VoidReason.INFERRED_DOMAIN in model.privacy_.voided_by
+    with pytest.warns(PrivacyWarning, match="The domain was inferred from the data"):
+        assert not model.fit(sources.batches([(X, Y)])).privacy_.is_private
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_a_reviewed_domain_is_declared_and_the_ledger_names_the_reviewer(kind):
+def test_reviewed_domain_is_declared_by_its_reviewer(kind):
     model = ESTIMATORS[kind](READ.reviewed("Jane Doe")).fit(X, Y)
     assert model.privacy_.is_private
-    assert model.privacy_.remarks == ["The domain was reviewed by Jane Doe, who declares it public knowledge."]
-    assert model.privacy_.remarks[0] in str(model.privacy_)
+    assert model.privacy_.notes == ("Jane Doe reviewed the domain and declares it public knowledge.",)
+    assert model.privacy_.notes[0] in str(model.privacy_)
     assert type(model.privacy_).from_json(model.privacy_.to_json()) == model.privacy_
 
 
@@ -80,9 +81,12 @@ def test_a_reviewed_domain_is_declared_and_the_ledger_names_the_reviewer(kind):
 def test_files_reports_and_merged_models_name_the_reviewer(kind, tmp_path):
     model = ESTIMATORS[kind](READ.reviewed("Jane Doe")).fit(X, Y)
     model.save(tmp_path / "m")
-    for part in (load(tmp_path / "m"), merge([model, ESTIMATORS[kind](READ.reviewed("John")).fit(X, Y)])):
+    for part in (
+        load(tmp_path / "m"),
+        merge([model, ESTIMATORS[kind](READ.reviewed("John")).fit(X, Y)], disjoint=True),
+    ):
         page = render(part)
         assert part.privacy_.is_private
         assert "declared, reviewed by Jane Doe" in page
-        assert "The domain was reviewed by Jane Doe, who" in page
-        assert "What was declared public" in page
+        assert "Jane Doe reviewed the domain and" in page
+        assert "Declared facts" in page

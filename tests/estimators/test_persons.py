@@ -1,5 +1,6 @@
 """`groups`: persons with several records, in fits, batches, files, merged models and ledgers."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,16 +14,14 @@ from diprime import (
     DiPriMeClassifier,
     DiPriMeRegressor,
     Ledger,
-    PrivacyWarning,
     merge,
+    sources,
 )
-from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
-from diprime.domain.persons import person_weight
-from diprime.engines.persons import UsedRecords
-from diprime.model.noise import charged_noise_variance
-from diprime.privacy.randomness import RandomSource
+from diprime.execution.groups import KeepRecords
+from diprime.execution.partition import SampledRecords
+from diprime.model.estimates import charged_noise_variance
+from diprime.paper import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.report import render
-from tests.golden import CASES
 from tests.small_data import DOMAINS, METHODS, assert_same_forest, make
 
 pytestmark = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
@@ -43,59 +42,56 @@ def data_of(kind, n=N, seed=0):
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_one_record_each_is_a_fit_without_persons_to_the_bit(kind):
+def test_groups_of_one_record_equal_a_fit_without_groups(kind):
     X, y, _ = data_of(kind)
     plain = estimator(kind, random_state=3).fit(X, y)
     persons = estimator(kind, random_state=3).fit(X, y, groups=[f"p{i}" for i in range(N)])
     assert_same_forest(plain, persons)
     assert plain.privacy_.charges == persons.privacy_.charges
-    assert (plain.privacy_.unit_records, persons.privacy_.unit_records) == (None, 1)
-
-
-@pytest.mark.parametrize("name", ["joint, five", "diprime-exp, two", "joint, number"])
-def test_golden_fits_of_persons_with_one_record_are_the_golden_fits(name, monkeypatch):
-    case = CASES[name]
-    expected = case.fit()
-    for kind in (DiPriMeClassifier, DiPriMeRegressor):
-        fit = kind.fit
-        monkeypatch.setattr(
-            kind, "fit", lambda self, X, y, fit=fit, **named: fit(self, X, y, groups=np.arange(len(X))[::-1], **named)
-        )
-    assert_same_forest(case.fit(), expected)
+    assert (plain.privacy_.max_records_per_group, persons.privacy_.max_records_per_group) == (None, 1)
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_batches_of_persons_give_the_same_model_whatever_batches_their_records_are_in(kind, k):
+def test_batches_with_groups_give_the_same_model_in_scratch(kind, k, tmp_path, monkeypatch):
     X, y, groups = data_of(kind)
     whole = estimator(kind, k, random_state=1).fit(X, y, groups=groups)
     cuts = [0, 7, 300, 300, N]
     batches = [(X[a:b], y[a:b], pl.Series(groups[a:b])) for a, b in pairwise(cuts)]
-    assert_same_forest(estimator(kind, k, random_state=1).fit_batches(batches), whole)
+    assert_same_forest(estimator(kind, k, random_state=1).fit(sources.batches(batches)), whole)
+    monkeypatch.setattr(diprime.execution.partition, "PARTITION_ROWS", 250)
+    assert_same_forest(estimator(kind, k, random_state=1).fit(sources.batches(batches, scratch=tmp_path)), whole)
     assert whole.privacy_.total == 1
-    assert whole.privacy_.unit_records == k
+    assert whole.privacy_.max_records_per_group == k
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", [DiPriMeClassifier, DiPriMeRegressor])
-def test_weights_are_what_a_table_of_repeated_records_would_count(kind, method, monkeypatch):
+def test_weights_equal_repeated_records(kind, method, monkeypatch):
     """One tree of weighted records is the tree of records that are repeated, with noise for persons."""
     X, y, groups = data_of(kind, 300)
     k, used = 3, []
-    choose = diprime.engines.partition.choose_records
-    monkeypatch.setattr("diprime.engines.partition.choose_records", lambda *a: used.append(choose(*a)) or used[-1])
+    keep = KeepRecords.__call__
+
+    def spy(self, state, threads):
+        used.append(keep(self, state, threads).records)
+        return replace(state, records=used[-1])
+
+    monkeypatch.setattr(KeepRecords, "__call__", spy)
     shape = {"n_estimators": 1, "max_depth": 3, "method": method, "random_state": 4}
     weighted = estimator(kind, k, **shape).fit(X, y, groups=groups)
     times = used[0].weights.astype(int)
     assert used[0].weights[used[0].target >= 0].min() > 0
-    monkeypatch.setattr("diprime.engines.partition.choose_records", lambda target, *_: UsedRecords(target))
+    monkeypatch.setattr(
+        KeepRecords, "__call__", lambda _, state, threads: replace(state, records=SampledRecords(state.records.target))
+    )
     repeated = estimator(kind, k, **shape).fit(
         np.repeat(X, times, axis=0), np.repeat(y, times), groups=np.arange(sum(times))
     )
     assert_same_forest(weighted, repeated)
 
 
-def test_counts_are_of_persons():
+def test_counts_are_numbers_of_people():
     X, y, groups = data_of(DiPriMeClassifier, 3000)
     for k in (1, 4):
         model = estimator(DiPriMeClassifier, k, epsilon=1000.0, n_estimators=1, max_depth=2).fit(X, y, groups=groups)
@@ -115,10 +111,10 @@ def test_records_without_a_person_are_left_out():
     nobody = estimator(DiPriMeRegressor, 2, random_state=0).fit(X, y, groups=[None] * N)
     empty = estimator(DiPriMeRegressor, 2, random_state=0).fit(X[:0], y[:0], groups=[])
     assert_same_forest(nobody, empty)
-    assert_same_forest(estimator(DiPriMeRegressor, 2, random_state=0).fit_batches([]), empty)
+    assert_same_forest(estimator(DiPriMeRegressor, 2, random_state=0).fit(sources.batches([])), empty)
 
 
-def test_the_defaults_see_persons_whatever_the_number_of_their_records():
+def test_defaults_depend_on_people_not_records():
     """Ten records of everybody are the same information as one: trees are as deep, and leaves as noisy."""
     X, y = make("classification", 20_000)
     one = estimator(DiPriMeClassifier, 1, random_state=0).fit(X[:2000], y[:2000])
@@ -129,38 +125,38 @@ def test_the_defaults_see_persons_whatever_the_number_of_their_records():
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_several_records_without_groups_are_refused_with_advice(kind):
+def test_contribution_bound_without_groups_is_refused(kind):
     X, y, groups = data_of(kind)
-    for fit in (lambda m: m.fit(X, y), lambda m: m.fit_batches([(X, y)]), lambda m: m.fit_batches([(X, y, None)])):
-        with pytest.raises(ValueError, match="no groups are given: give the person of each record"):
-            fit(estimator(kind, 3))
+    for data in ((X, y), [sources.batches([(X, y)])], [sources.batches([(X, y, None)])]):
+        with pytest.raises(ValueError, match=r"requires groups\. Pass groups to fit"):
+            estimator(kind, 3).fit(*data)
     for bad in (0, 101, 2.0, True, "auto", None):
         with pytest.raises(ValueError, match="max_records_per_group must be an integer from 1 to 100"):
             estimator(kind, bad).fit(X, y, groups=groups)
 
 
-def test_lengths_and_batches_that_do_not_fit_together():
+def test_groups_of_other_lengths_or_batches_are_refused():
     X, y, groups = data_of(DiPriMeClassifier)
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[900, 900, 899\]"):
         estimator(DiPriMeClassifier).fit(X, y, groups=groups[1:])
     for batches in ([(X, y, groups), (X, y)], [(X, y), (X, y, groups)]):
-        with pytest.raises(ValueError, match="Some batches have groups and some do not"):
-            estimator(DiPriMeClassifier).fit_batches(batches)
+        with pytest.raises(ValueError, match="Some batches have groups and others do not"):
+            estimator(DiPriMeClassifier).fit(sources.batches(batches))
 
 
 @pytest.mark.parametrize("kind", [DPRandomForestClassifier, DPDecisionForestClassifier, DPRandomForestRegressor])
 def test_baselines_refuse_groups(kind):
     X, y, groups = data_of(kind)
     model = kind(domain=DOMAINS["regression" if "Regressor" in kind.__name__ else "classification"], max_depth=1)
-    with pytest.raises(ValueError, match="does not take groups: it protects single records"):
+    with pytest.raises(ValueError, match="does not support groups: it protects single records"):
         model.fit(X, y, groups=groups)
-    with pytest.raises(ValueError, match="does not take groups: it protects single records"):
-        model.fit_batches([(X, y, groups)])
+    with pytest.raises(ValueError, match="does not support groups: it protects single records"):
+        model.fit(sources.batches([(X, y, groups)]))
     model.fit(X, y, groups=None)
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_files_and_ledgers_carry_persons(kind, tmp_path):
+def test_files_and_ledgers_state_the_contribution_bound(kind, tmp_path):
     X, y, groups = data_of(kind)
     model = estimator(kind, 4).fit(X, y, groups=groups)
     assert model.privacy_.is_private
@@ -168,7 +164,7 @@ def test_files_and_ledgers_carry_persons(kind, tmp_path):
     loaded = diprime.load(tmp_path / "model.diprime")
     assert loaded.max_records_per_group == 4
     assert loaded.privacy_ == model.privacy_
-    assert loaded.privacy_.unit_records == 4
+    assert loaded.privacy_.max_records_per_group == 4
     assert Ledger.from_json(model.privacy_.to_json()) == model.privacy_
     assert "One person, up to 4 records, added or removed: epsilon = 1; one person replaced" in str(loaded.privacy_)
     page = render(loaded)
@@ -176,33 +172,15 @@ def test_files_and_ledgers_carry_persons(kind, tmp_path):
     assert "one record is added or removed" not in page
 
 
-def test_models_of_persons_are_merged_with_models_of_persons_only():
+def test_models_with_and_without_groups_are_not_merged():
     X, y, groups = data_of(DiPriMeClassifier)
     two, five = (estimator(DiPriMeClassifier, k).fit(X, y, groups=groups) for k in (2, 5))
     single = estimator(DiPriMeClassifier).fit(X, y)
-    merged = merge([two, five])
-    assert merged.privacy_.unit_records == 5
+    merged = merge([two, five], disjoint=True)
+    assert merged.privacy_.max_records_per_group == 5
     assert merged.privacy_.total == 1
     assert Ledger.from_json(merged.privacy_.to_json()) == merged.privacy_
-    assert merge([single, single]).privacy_.unit_records is None
+    assert merge([single, single], disjoint=True).privacy_.max_records_per_group is None
     for pair in ([two, single], [single, two]):
-        with pytest.raises(ValueError, match="protects persons and one that protects single records"):
-            merge(pair)
-
-
-def test_persons_are_chosen_by_fresh_bits_and_a_seed_is_not_private():
-    X, y, groups = data_of(DiPriMeClassifier)
-    with pytest.warns(PrivacyWarning, match="random_state"):
-        estimator(DiPriMeClassifier, random_state=0).fit(X, y, groups=groups)
-    assert (RandomSource(None).bits_apart(4) != RandomSource(None).bits_apart(4)).any()
-
-
-def test_scikit_learn_knows_of_groups():
-    model = estimator(DiPriMeClassifier, 3)
-    assert model.get_params()["max_records_per_group"] == 3
-    X, y, groups = data_of(DiPriMeClassifier)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'group'"):
-        model.fit(X, y, group=groups)
-    with pytest.raises(ValueError, match="does not take sample_weight"):
-        model.fit(X, y, groups=groups, sample_weight=np.ones(N))
-    assert person_weight(3) == 6
+        with pytest.raises(ValueError, match="protects people with one that protects single records"):
+            merge(pair, disjoint=True)

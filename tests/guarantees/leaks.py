@@ -16,7 +16,14 @@ from diprime.privacy.charges import Receipt
 from diprime.privacy.randomness import RandomSource
 
 # Objects of these modules live as long as a fit: engines hold rows, the others hold random bits or can release more.
-OF_A_FIT = ("diprime.engines", "diprime.training", "diprime.privacy.mechanisms", "diprime.privacy.randomness")
+OF_A_FIT = (
+    "diprime.engines",
+    "diprime.sources",
+    "diprime.forest",
+    "diprime.boosting",
+    "diprime.privacy.mechanisms",
+    "diprime.privacy.randomness",
+)
 ATOMS = (np.ndarray, np.generic, str, bytes, int, float, Fraction, type, NoneType)
 
 
@@ -70,12 +77,16 @@ def parts(value):
         yield from ((f".{name}", item) for name, item in attributes(value).items())
 
 
-def things(value, path="model", above=()):
-    """Yield every object that can be reached, with the way to it."""
+def things(value, path="model", seen=None):
+    """Yield every object that can be reached, with the way to it; what an object holds is yielded once."""
+    seen = {} if seen is None else seen
     yield path, value
-    if id(value) not in above:  # a method leads back to its object
+    if isinstance(value, ATOMS) and not isinstance(value, np.ndarray):
+        return
+    if id(value) not in seen:
+        seen[id(value)] = value  # kept, so that no other object has this id
         for step, part in parts(value):
-            yield from things(part, path + step, (*above, id(value)))
+            yield from things(part, path + step, seen)
 
 
 def leaks(model, secrets):

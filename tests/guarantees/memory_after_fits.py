@@ -20,7 +20,7 @@ from diprime import (
     PrivateSearch,
     private_score,
 )
-from diprime.baselines import DPRandomForestClassifier, DPRandomForestRegressor
+from diprime.paper import DPRandomForestClassifier, DPRandomForestRegressor
 from diprime.privacy import randomness
 from diprime.privacy.randomness import RandomSource
 
@@ -69,7 +69,7 @@ def fits():
         domain = Domain(features, target)
         for method in ("joint", "diprime-exp", "diprime-flip", "random"):
             yield partial(forest(1, domain, method=method, n_jobs=2).fit, X, y)
-        yield partial(forest(1, domain, partition=False, n_estimators=3).fit, X, y, groups=people)
+        yield partial(forest(1, domain, disjoint_rows=False, n_estimators=3).fit, X, y, groups=people)
         yield partial(forest(1, Domain({**features, "size": Numeric()}, target)).fit, X, y)
         yield partial(comparator(1, domain, n_estimators=2, max_depth=2).fit, X, y)
         yield partial(boosted(1, domain, n_rounds=20).fit, X, y)

@@ -14,29 +14,29 @@ import numpy as np
 import pytest
 
 from diprime import PrivateSearch
+from diprime.privacy.charges import ReleaseKind
 from diprime.privacy.gaussian_dp import gaussian_budget
 from diprime.search import choosing
+from tests.guarantees.replay import charge_of, draw_records, loss_of_release, replay
 from tests.guarantees.test_boosted_transcripts import (
     DELTA,
+    TARGETS,
     booster,
     codes_that_count_twice,
-    draw_records,
     gradients_twice_as_large,
 )
 from tests.guarantees.test_persons import draw_person
-from tests.guarantees.test_transcripts import Transcript, charge_of, loss_of_release
 from tests.spies import Noise
 
 pytestmark = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 
 EPSILON = Fraction(3)
 GRID = {"learning_rate": [0.1, 1.0], "interactions": [True, False], "n_rounds": [4]}
-N_SETTINGS = 4
 N_SEEDS = 8
 TASKS = ["one", "two", "five", "number"]
 PERSONS = [None, 2]
 """Single records, or persons of whom so many records are used at most."""
-CHOICE = f"choice among {N_SETTINGS} settings"
+CHOICE = ReleaseKind.CHOICE_OF_SETTING
 
 
 def search_of(task, refit, seed, max_records):
@@ -50,15 +50,14 @@ def searches_of_neighbours(task, refit, seed, max_records=None):
     people = draw_person(rng, int(rng.choice([0, 3, 20])), max_records or 1)
     without = int((people != "new").sum())
     people = people if max_records else people[: without + 1]
-    X, y = draw_records(task, len(people), rng)
-    searches, transcripts = [], [None]
-    for size in [without, len(people)] if rng.random() < 0.5 else [len(people), without]:
-        with pytest.MonkeyPatch.context() as patch:
-            transcripts.append(Transcript(patch, transcripts[-1]))
-            search = search_of(task, refit, seed, max_records)
-            searches.append(search.fit(X[:size], y[:size], groups=people[:size] if max_records else None))
-    assert transcripts[-1].is_complete, "as much is released of the one as of the other"
-    return searches, list(zip(transcripts[1].events, transcripts[2].events, strict=True))
+    X, y = draw_records(TARGETS[task], len(people), rng)
+
+    def fit(size):
+        groups = people[:size] if max_records else None
+        return search_of(task, refit, seed, max_records).fit(X[:size], y[:size], groups=groups)
+
+    searches, transcripts = replay(fit, without, len(people), rng)
+    return searches, list(zip(*(transcript.events for transcript in transcripts), strict=True))
 
 
 def check_changes(pairs):
@@ -67,13 +66,13 @@ def check_changes(pairs):
     for one, two in pairs:
         if isinstance(one, Noise):
             change = int(((one.values - two.values) ** 2).sum())
-            assert one.sensitivity == one.charge.calibrated_to
+            assert one.sensitivity == one.charge.sensitivity.n
             assert change <= one.sensitivity, one.charge.kind
             trained, refitted = trained or (not seen_choice and change > 0), refitted or (seen_choice and change > 0)
         else:
             assert charge_of(one).kind == CHOICE
             assert not seen_choice
-            assert np.abs(one.costs - two.costs).max() <= charge_of(one).calibrated_to
+            assert np.abs(one.costs - two.costs).max() <= charge_of(one).sensitivity.n
             assert abs(loss_of_release(one, two)) <= charge_of(one).epsilon * (1 + 1e-9)
             chose, seen_choice = bool((one.costs != two.costs).any()), True
     assert seen_choice
@@ -85,16 +84,16 @@ def paid_by_fits(pairs):
     return sum(one.charge.measure.mu_squared * one.times for one, _ in pairs if isinstance(one, Noise))
 
 
-@pytest.mark.parametrize("max_records", PERSONS)
 @pytest.mark.parametrize("refit", [False, True])
 @pytest.mark.parametrize("task", TASKS)
-def test_a_boosted_search_is_made_of_what_the_ledger_charged_and_nobody_trains_and_chooses(task, refit, max_records):
+def test_boosted_search_releases_only_charged_values_and_separates_training_from_selection(task, refit):
+    max_records = PERSONS[(TASKS.index(task) + refit) % 2]  # each with half of the tasks and half of the refits
     done = []
     for seed in range(N_SEEDS):
         searches, pairs = searches_of_neighbours(task, refit, seed, max_records)
         assert pickle.dumps(searches[0]) == pickle.dumps(searches[1])
         ledger = searches[0].privacy_
-        assert (ledger.total, ledger.delta, ledger.unit_records) == (EPSILON, DELTA, max_records)
+        assert (ledger.total, ledger.delta, ledger.max_records_per_group) == (EPSILON, DELTA, max_records)
         assert ledger.loss.epsilon == EPSILON / 10
         assert paid_by_fits(pairs) == ledger.loss.mu_squared == gaussian_budget(EPSILON * 9 / 10, DELTA)
         trained, chose, refitted = check_changes(pairs)
@@ -110,11 +109,11 @@ def test_a_boosted_search_is_made_of_what_the_ledger_charged_and_nobody_trains_a
 # -- the power of the replay ------------------------------------------------------------------------------------------
 
 
-def test_a_record_that_trains_and_chooses_is_found(monkeypatch):
+def test_record_used_for_training_and_selection_is_detected(monkeypatch):
     def everybody(records, *_):
         return records, records
 
-    monkeypatch.setattr("diprime.search.search.divide", everybody)
+    monkeypatch.setattr("diprime.search.divide", everybody)
     found = [check_changes(searches_of_neighbours("number", False, seed)[1]) for seed in range(N_SEEDS)]
     assert any(trained and chose for trained, chose, _ in found)
 
@@ -129,7 +128,7 @@ def errors_that_count_twice(monkeypatch):
     ("task", "break_it"),
     [("two", gradients_twice_as_large), ("number", codes_that_count_twice), ("five", errors_that_count_twice)],
 )
-def test_releases_that_somebody_changes_by_more_than_was_charged_are_found(task, break_it, max_records, monkeypatch):
+def test_releases_beyond_the_charged_sensitivity_are_detected(task, break_it, max_records, monkeypatch):
     def is_covered(seed):
         try:
             check_changes(searches_of_neighbours(task, False, seed, max_records)[1])
@@ -142,11 +141,15 @@ def test_releases_that_somebody_changes_by_more_than_was_charged_are_found(task,
     assert not all(is_covered(seed) for seed in range(N_SEEDS))
 
 
-def test_a_choice_by_true_errors_is_found(monkeypatch):
+def test_selection_by_exact_errors_is_detected(monkeypatch):
     """Nothing of the transcript is a choice, for no mechanism has made it."""
     least = SimpleNamespace(pick=lambda sets, costs: costs.argmin(axis=1))
-    monkeypatch.setattr(choosing, "Selection", lambda *arguments, **calibration: least)
+    monkeypatch.setattr(choosing, "Selection", lambda receipt, *_, **calibration: (receipt.cancel(), least)[1])
     _, pairs = searches_of_neighbours("two", False, 1)
-    assert {charge_of(one).kind for one, _ in pairs} == {"class counts", "code sums", "round sums"}
+    assert {charge_of(one).kind for one, _ in pairs} == {
+        ReleaseKind.CLASS_COUNTS,
+        ReleaseKind.CODE_SUMS,
+        ReleaseKind.ROUND_SUMS,
+    }
     with pytest.raises(AssertionError):
         check_changes(pairs)

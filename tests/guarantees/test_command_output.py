@@ -3,6 +3,7 @@
 `domain draft` and `domain check` are for whoever holds the data, and say so; `score` prints a released number of rows.
 """
 
+import hashlib
 import json
 import re
 
@@ -10,16 +11,27 @@ import polars as pl
 import pytest
 
 from diprime import load
-from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
+from diprime.cli.demo import PEOPLE_DOMAIN
 from tests.cli.conftest import REGRESSION_DOMAIN
+from tests.cli.people import synthetic_people
 from tests.cli.running import run
 
 N = 7919  # a prime, which no public number of these commands comes near
 N_WITHOUT_TARGET = 211
 SAVINGS = 48_271.337  # a value of one row, in the domain
-SUMMARY = {"model", "estimator", "n_trees", "class_weight", "depths", "importances", "ledger"}
+SUMMARY = {
+    "model",
+    "estimator",
+    "n_trees",
+    "class_weight",
+    "depths",
+    "importances",
+    "ledger",
+    "sha256",
+    "variance_shares",
+}
 OPEN_DOMAIN = '[features.savings]\nkind = "numeric"\n\n[target]\nname = "income"\nkind = "categorical"\n' + (
-    'levels = ["high", "low"]\n'
+    'categories = ["high", "low"]\n'
 )
 
 
@@ -50,7 +62,8 @@ def printed(*arguments):
 
 
 def secrets_in(text):
-    """Return the private numbers that a text has."""
+    """Return the private numbers that a text has outside of SHA-256 digests, which can contain any three digits."""
+    text = re.sub(r"\b[0-9a-f]{64}\b", "", text)
     numbers = {"rows": N, "rows with a target": N - N_WITHOUT_TARGET, "rows without one": N_WITHOUT_TARGET}
     forms = {name: {str(number), f"{number:,}"} for name, number in numbers.items()} | {"a value": {"48271", "48,271"}}
     return [
@@ -62,7 +75,7 @@ def secrets_in(text):
 
 def commands(folder, data, output):
     """Return the commands that read private data and print what may be published."""
-    given = ("-e", 1, "-o", output)
+    given = ("-e", 1, "-o", output, "--force")
     fits = {
         f"fit of {domain}{options}": ("fit", data, "-d", folder / f"{domain}.toml", *given, *options)
         for domain in ("domain", "regression")
@@ -77,21 +90,35 @@ def commands(folder, data, output):
     return {**fits, **searches, "learn": learn}
 
 
-def test_no_command_prints_a_private_number(folder, tmp_path):
+def test_commands_print_no_private_number(folder, tmp_path):
     for name, command in commands(folder, folder / f"{N}.csv", tmp_path / "m.diprime").items():
         assert secrets_in(printed(*command)) == [], name
 
 
 @pytest.mark.parametrize("options", [(), ("--boost", "--rounds", 20)])
-def test_a_fit_prints_its_ledger_and_nothing_else(folder, tmp_path, options):
-    command = ("fit", folder / "53.csv", "-d", folder / "domain.toml", "-e", 1, "-o", tmp_path / "m", *options)
-    assert printed(*command) == f"{load(tmp_path / 'm').privacy_}\n\nWritten to {tmp_path / 'm'}.\n"
+def test_fit_prints_only_its_ledger(folder, tmp_path, options):
+    command = (
+        "fit",
+        folder / "53.csv",
+        "-d",
+        folder / "domain.toml",
+        "-e",
+        1,
+        "-o",
+        tmp_path / "m",
+        "--force",
+        *options,
+    )
+    found, path = printed(*command), tmp_path / "m"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert found == f"{load(path).privacy_}\n\nWritten to {path}; its SHA-256 is {digest}.\n"
     assert set(json.loads(printed(*command, "--json"))) == SUMMARY
 
 
 @pytest.mark.parametrize(
     "text", ["7919 rows", "7,919 rows.", '{"rows": 7919}', "n=7708", "211 of them", "savings up to 48271.337"]
 )
-def test_a_private_number_in_a_text_is_found(text):
+def test_private_number_in_output_is_detected(text):
     assert secrets_in(text) != []
     assert secrets_in("epsilon = 0.7919, 1/7919 and 17,919 and 79190 and 211/3") == []
+    assert secrets_in(f" {'a211b' + 59 * 'c'} ") == []

@@ -10,23 +10,27 @@ import pytest
 from scipy.stats import beta
 
 from diprime.domain import MISSING, OTHER, Categorical, Domain, Numeric
-from diprime.domain.target_layout import TargetLayout
+from diprime.domain.encoding import TargetLayout
+from diprime.forest.candidates import MEDIAN_COST, Cost
+from diprime.forest.splitters import _JointLevel, quality
 from diprime.kernels.constants import ABSENT_COST
-from diprime.model.regions import Regions
+from diprime.model.trees import Regions
+from diprime.privacy.charges import Mechanism
 from diprime.privacy.mechanisms import selection
-from diprime.privacy.mechanisms.selection import exponential_pmf, permute_and_flip_pmf
-from diprime.privacy.mechanisms.subsets import subset_median_pmf
-from diprime.privacy.mechanisms.weights import exp_upper, weight_table
+from diprime.privacy.mechanisms.selection import (
+    exp_upper,
+    exponential_pmf,
+    permute_and_flip_pmf,
+    subset_median_pmf,
+    weight_table,
+)
 from diprime.privacy.randomness import RandomSource
-from diprime.training.splitting.cost import MEDIAN_COST, Cost
-from diprime.training.splitting.histograms import NodeHistograms
-from diprime.training.splitting.joint import _JointLevel
-from diprime.training.splitting.median import quality
 from tests.candidate_splits import (
     costs_of_all,
     engine_of,
     grow,
     histograms_of,
+    in_order,
     make_splitter,
     mask_costs,
     paid_level,
@@ -36,7 +40,7 @@ from tests.guarantees.neighbours import encoded
 
 TINY = Domain({"x": Numeric(edges=[0.5]), "c": Categorical(["a"])}, target=Categorical(["no", "yes"]))
 TINY_NUMBER = Domain(TINY.features, target=Numeric(0, 1))
-# All the records that codes can tell apart, but for the level "other".
+# All the records that codes can tell apart, but for the category "other".
 TINY_RECORDS = list(itertools.product([0.0, 1.0, None], ["a", "b"], ["no", "yes"]))
 NUMBER_RECORDS = list(itertools.product([0.0, 1.0, None], ["a", "b"], [0.0, 0.5, 1.0]))
 EPSILON = Fraction(3, 2)
@@ -86,7 +90,7 @@ def listed_medians(level, histograms, pair, pmf):
 
 def median_distribution(level, histograms):
     """Return the distribution of a choice among private medians."""
-    flip = level.splitter.rule == "permute-and-flip"
+    flip = level.splitter.rule == Mechanism.PERMUTE_AND_FLIP
     pmf = permute_and_flip_pmf if flip else exponential_pmf
     medians = []
     for pair, feature in enumerate(level.candidates.features.tolist()):
@@ -174,7 +178,7 @@ def half_the_range(splitter, regions):
     of_range = Cost.range
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Cost, "range", property(lambda cost: of_range.fget(cost) // 2))
-        patch.setattr("diprime.training.splitting.median.MEDIAN_RANGE", 1)
+        patch.setattr("diprime.forest.splitters.MEDIAN_RANGE", 1)
         return honest(splitter, regions)
 
 
@@ -188,14 +192,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("method", "domain", "kinds", "sizes"), CASES)
-def test_no_split_of_a_level_is_more_than_its_epsilon_likelier_on_a_neighbour(method, domain, kinds, sizes):
+def test_split_of_a_level_loses_at_most_its_epsilon(method, domain, kinds, sizes):
     found = list(losses_of_all_neighbours(method, domain, kinds, sizes, honest))
     assert all(close for close, _ in found)
     assert max(loss for _, loss in found) > float(EPSILON) / 8, "a test in which nothing happens shows nothing"
 
 
 @pytest.mark.parametrize("feature", [0, 1])
-def test_a_median_of_either_kind_of_feature_loses_at_most_its_epsilon(feature):
+def test_private_median_loses_at_most_its_epsilon(feature):
     def level_for(splitter, regions):
         levels = (paid_level(splitter, regions, EPSILON, RandomSource(seed)) for seed in range(20))
         return next(level for level in levels if level.candidates.features[0] == feature)
@@ -207,7 +211,7 @@ def test_a_median_of_either_kind_of_feature_loses_at_most_its_epsilon(feature):
 
 @pytest.mark.parametrize("broken", [twice_the_budget, half_the_range])
 @pytest.mark.parametrize("method", ["joint", "diprime"])
-def test_the_exact_loss_shows_weights_made_for_twice_the_epsilon_or_half_the_range(method, broken):
+def test_exact_loss_detects_doubled_epsilon_and_halved_range(method, broken):
     sizes = (2, 3) if method == "joint" else (2,)
     kinds = TINY_RECORDS[:8] if method == "joint" else TINY_RECORDS
     found = list(losses_of_all_neighbours(method, TINY, kinds, sizes, broken))
@@ -235,7 +239,7 @@ def distribution_of_two_levels(splitter, rows):
         children = [
             exact_distribution(
                 honest(splitter, one_region(regions, node)),
-                NodeHistograms(histograms.bins[node : node + 1], BINARY, 0),
+                in_order(histograms.bins[node : node + 1], BINARY),
             )
             for node in (0, 1)
         ]
@@ -245,7 +249,7 @@ def distribution_of_two_levels(splitter, rows):
     return result
 
 
-def test_two_levels_lose_at_most_the_sum():
+def test_two_levels_lose_at_most_their_sum():
     splitter = splitter_of("joint", TINY)
     losses = []
     for rows, record in [
@@ -299,14 +303,14 @@ def proven_loss(method, error=1e-9):
 
 
 @pytest.mark.parametrize("method", ["joint", "diprime", "diprime-flip"])
-def test_an_audit_of_many_trees_passes_and_has_the_power_to_catch_twice_the_budget(monkeypatch, method):
+def test_audit_of_many_trees_passes_and_detects_twice_the_budget(monkeypatch, method):
     assert proven_loss(method) <= AUDIT_EPSILON
     monkeypatch.setattr(selection, "weight_table", twice_the_weights)
     assert proven_loss(method) > AUDIT_EPSILON
 
 
 @pytest.mark.parametrize("method", ["joint", "diprime", "diprime-flip"])
-def test_the_trees_of_the_audit_follow_the_exact_distribution(method):
+def test_audited_trees_follow_the_exact_distribution(method):
     codes, target = np.array([[1], [1], [255], [0]], dtype=np.uint8), np.array([0, 1, 1, 1], dtype=np.int32)
     level = paid_level(audited_splitter(method), Regions.roots(AUDIT_DOMAIN, 1), AUDIT_EPSILON, RandomSource(0))
     exact = exact_distribution(level, root_histograms(codes, target, BINARY))

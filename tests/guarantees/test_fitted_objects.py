@@ -18,17 +18,17 @@ import pytest
 import diprime
 import diprime.estimators.base
 from diprime import AdditiveForest, Charge, Domain, Forest, Ledger, Numeric, merge
-from diprime.baselines import DPRandomForestClassifier, DPRandomForestRegressor
-from diprime.domain.target_layout import TargetLayout
-from diprime.engines.partitioned import PartitionedEngine
-from diprime.engines.partitioned_scores import PartitionedScoreEngine
-from diprime.engines.persons import choose_records
-from diprime.privacy.charges import Receipt
+from diprime.boosting.engine import BoostingEngine
+from diprime.domain.encoding import TargetLayout
+from diprime.execution.groups import KeepRecords
+from diprime.forest import defaults
+from diprime.forest.candidates import Level
+from diprime.forest.engine import ForestEngine
+from diprime.paper import DPRandomForestClassifier, DPRandomForestRegressor
+from diprime.privacy.charges import Bound, BoundKind, Mechanism, Receipt, ReleaseKind
 from diprime.privacy.measures import PureEpsilon
 from diprime.privacy.mechanisms.selection import Selection
 from diprime.privacy.randomness import RandomSource
-from diprime.training import defaults
-from diprime.training.splitting.levels import Level
 from tests.candidate_splits import engine_of
 from tests.guarantees.leaks import Secrets, keys_of_streams, leaks, things
 from tests.paid import receipt
@@ -60,27 +60,29 @@ def fit_and_know(task, monkeypatch, learn=fit, **parameters):
 
 @pytest.mark.parametrize("learn", [fit, boost])
 @pytest.mark.parametrize("task", TASKS)
-def test_nothing_private_stays_on_a_model_that_learnt_its_domain(task, learn, monkeypatch):
+def test_model_with_a_learnt_domain_holds_nothing_private(task, learn, monkeypatch):
     declared = DOMAINS[task]
     features = {name: Numeric() if isinstance(f, Numeric) else f for name, f in declared.features.items()}
     target = Numeric() if task == "regression" else declared.target
     model, secrets, _ = fit_and_know(task, monkeypatch, learn, domain=Domain(features, target))
-    assert model.domain_.origin.kind == "learnt"
+    assert model.domain_.origin.kind == "learned"
     assert leaks(model, secrets) == []
 
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
-def test_no_secret_is_found_on_a_fitted_model(task, method, monkeypatch):
+def test_fitted_forest_holds_no_secret(task, method, monkeypatch):
     model, secrets, X = fit_and_know(task, monkeypatch, method=method)
-    has_windows = any(charge.kind == "target windows" for charge in model.privacy_.charges)
+    has_windows = any(charge.kind == ReleaseKind.NODE_WINDOWS for charge in model.privacy_.charges)
     assert has_windows == (method == "joint" and task == "regression"), "or the search is not of all kinds of fits"
     assert leaks(model, secrets) == []
     model.predict(X[:100])
     model.apply(X[:100])
     model.feature_importances_
     assert leaks(model, secrets) == []
-    assert leaks(merge([model, model]), replace(secrets, true_counts=np.tile(secrets.true_counts, 2))) == []
+    assert (
+        leaks(merge([model, model], disjoint=True), replace(secrets, true_counts=np.tile(secrets.true_counts, 2))) == []
+    )
     assert leaks(pickle.loads(pickle.dumps(model)), secrets) == []
 
 
@@ -96,11 +98,12 @@ def of_persons(learn, task, X, y, **parameters):
 
 @pytest.mark.parametrize("learn", [fit, boost])
 @pytest.mark.parametrize("task", TASKS)
-def test_no_secret_is_found_on_a_model_of_persons(task, learn, monkeypatch):
-    monkeypatch.setattr(diprime.engines.partition, "choose_records", spy := Chosen())
+def test_forest_fitted_with_groups_holds_no_secret(task, learn, monkeypatch):
+    used, keep = [], KeepRecords.__call__
+    monkeypatch.setattr(KeepRecords, "__call__", lambda *a: used.append(keep(*a)) or used[-1])
     keys = keys_of_streams(monkeypatch)
     model = of_persons(learn, task, *make(task, N))
-    n_used = int((spy.used.target >= 0).sum())
+    n_used = int((used[0].records.target >= 0).sum())
     numbers = {"n": N, "persons": N_PERSONS, "records used": n_used, "an id": 88_000_123, "weights": 6 * N_PERSONS}
     secrets = Secrets(numbers, {N, N_PERSONS, n_used}, keys, np.array([]))
     assert leaks(model, secrets) == []
@@ -109,25 +112,17 @@ def test_no_secret_is_found_on_a_model_of_persons(task, learn, monkeypatch):
     assert leaks(planted, secrets) != []
 
 
-class Chosen:
-    """Remembers what was chosen."""
-
-    def __call__(self, *arguments):
-        self.used = choose_records(*arguments)
-        return self.used
-
-
-@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("disjoint_rows", [True, False])
 @pytest.mark.parametrize("task", TASKS)
-def test_no_secret_is_found_on_a_forest_of_many_trees(task, partition, monkeypatch):
+def test_forest_of_many_trees_holds_no_secret(task, disjoint_rows, monkeypatch):
     for shape in ({"n_estimators": 5}, {"n_estimators": "auto", "max_depth": "auto"}):
-        model, secrets, _ = fit_and_know(task, monkeypatch, partition=partition, **shape)
+        model, secrets, _ = fit_and_know(task, monkeypatch, disjoint_rows=disjoint_rows, **shape)
         assert leaks(model, replace(secrets, true_counts=np.array([]))) == []
 
 
 @pytest.mark.parametrize("n_rounds", [1, 30])
 @pytest.mark.parametrize("task", TASKS)
-def test_no_secret_is_found_on_a_boosted_model(task, n_rounds, monkeypatch):
+def test_boosted_model_holds_no_secret(task, n_rounds, monkeypatch):
     model, secrets, X = fit_and_know(task, monkeypatch, boost, n_rounds=n_rounds)
     if n_rounds > 1:
         secrets = replace(secrets, true_counts=np.array([]))
@@ -137,12 +132,17 @@ def test_no_secret_is_found_on_a_boosted_model(task, n_rounds, monkeypatch):
     model.explain(X[:100])
     model.feature_importances_
     assert leaks(model, secrets) == []
-    assert leaks(merge([model, model]), replace(secrets, true_counts=np.array([]))) == []
+    assert leaks(merge([model, model], disjoint=True), replace(secrets, true_counts=np.array([]))) == []
     assert leaks(pickle.loads(pickle.dumps(model)), secrets) == []
 
 
 def replaced_forest(model, **arrays):
     model.forest_ = replace(model.forest_, **arrays)
+
+
+def add_to_ledger(model, **added):
+    ledger = model.privacy_
+    model.privacy_ = replace(ledger, **{name: (*getattr(ledger, name), entry) for name, entry in added.items()})
 
 
 LEAKS = {
@@ -152,21 +152,23 @@ LEAKS = {
     "it as a key": lambda m, s, X: setattr(m, "notes_", {N: "rows"}),
     "it in an array": lambda m, s, X: setattr(m, "sizes_", np.array([1, 2, N])),
     "it in the domain": lambda m, s, X: vars(m.domain_).update(n=N),
-    "it in text": lambda m, s, X: m.privacy_.waive(f"{N} rows were used."),
+    "it in text": lambda m, s, X: add_to_ledger(m, notes=f"{N} rows were used."),
     "it in a fraction": lambda m, s, X: setattr(m, "share_", Fraction(1, N)),
-    "it in a charge": lambda m, s, X: m.privacy_.charges.append(Charge("rows", f"1/{N}", "", PureEpsilon(Fraction(1)))),
+    "it in a charge": lambda m, s, X: add_to_ledger(
+        m, charges=Charge(ReleaseKind.NODE_SUMS, Mechanism.NONE, Bound(BoundKind.NONE, N), PureEpsilon(Fraction(1)))
+    ),
     "the rows used": lambda m, s, X: setattr(m, "used_", min(s.n_rows)),
     "the row numbers": lambda m, s, X: setattr(m, "rows_", np.arange(N)),
     "the row numbers in a list": lambda m, s, X: setattr(m, "rows_", list(range(N))),
     "the rows": lambda m, s, X: setattr(m, "X_", X),
     "the least value": lambda m, s, X: setattr(m, "low_", float(np.nanmin(X[:, 0]))),
     "the most of all columns": lambda m, s, X: setattr(m, "high_", np.nanmax(X, axis=0)),
-    "an observed range in text": lambda m, s, X: m.privacy_.waive(f"from {np.nanmin(X[:, 0])} on"),
+    "an observed range in text": lambda m, s, X: add_to_ledger(m, notes=f"from {np.nanmin(X[:, 0])} on"),
     "a generator": lambda m, s, X: setattr(m, "source_", Holder(np.random.default_rng(0))),
     "a source": lambda m, s, X: setattr(m, "source_", RandomSource()),
     "a source in slots": lambda m, s, X: setattr(m, "source_", SlotHolder(RandomSource())),
-    "a receipt": lambda m, s, X: setattr(m, "receipt_", receipt("discrete Laplace")),
-    "a receipt in the ledger": lambda m, s, X: vars(m.privacy_).update(receipts=[receipt("discrete Laplace")]),
+    "a receipt": lambda m, s, X: setattr(m, "receipt_", receipt(Mechanism.DISCRETE_LAPLACE)),
+    "a receipt in the ledger": lambda m, s, X: vars(m.privacy_).update(receipts=[receipt(Mechanism.DISCRETE_LAPLACE)]),
     "a selection": lambda m, s, X: setattr(m, "selection_", Selection.uniform(RandomSource().streams(1), 2)),
     "an engine": lambda m, s, X: setattr(m, "engine_", small_engine()),
     "an engine that a method leads to": lambda m, s, X: vars(m.domain_).update(find=small_engine().target_counts),
@@ -201,28 +203,31 @@ class SlotHolder:
 
 
 def small_engine():
-    return engine_of(np.zeros((3, 1), dtype=np.uint8), np.zeros(3, dtype=np.int32), TargetLayout.of_classes(2))
+    engine = engine_of(np.zeros((3, 1), dtype=np.uint8), np.zeros(3, dtype=np.int32), TargetLayout.of_classes(2))
+    engine._buffers = ()  # large, and searched for keys
+    return engine
+
+
+@pytest.fixture(scope="module")
+def known():
+    """Return a model, what it must forget, and its rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        return fit_and_know("classification", patch)
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_the_search_finds_what_is_planted(leak, monkeypatch):
-    model, secrets, X = fit_and_know("classification", monkeypatch)
-    assert leaks(model, secrets) == []
+def test_leak_search_finds_planted_secrets(leak, known):
+    model, secrets, X = known  # test_fitted_forest_holds_no_secret finds none in such a model
     planted = copy.deepcopy(model)
     LEAKS[leak](planted, secrets, X)
-    assert leaks(planted, secrets) != []
-
-
-@pytest.mark.parametrize("leak", [leak for leak in LEAKS if re.match("an? (source|receipt|selection|engine)", leak)])
-def test_what_belongs_to_a_fit_is_found_by_its_type(leak, monkeypatch):
-    model, secrets, X = fit_and_know("classification", monkeypatch)
-    planted = copy.deepcopy(model)
-    LEAKS[leak](planted, secrets, X)
-    assert any("belongs to a fit" in place for place in leaks(planted, secrets))
+    found = leaks(planted, secrets)
+    assert found
+    if re.match("an? (source|receipt|selection|engine)", leak):  # found by its type
+        assert any("belongs to a fit" in place for place in found)
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_fitted_model_holds_these_attributes_and_no_others(task):
+def test_attributes_of_a_fitted_forest(task):
     X, y = make(task, 500)
     model = fit(task, X, y, n_estimators=2, max_depth=3)
     expected = {"domain_", "privacy_", "forest_", "fitted_params_", "n_features_in_"} | (
@@ -236,21 +241,25 @@ def test_a_fitted_model_holds_these_attributes_and_no_others(task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_boosted_model_holds_these_attributes_and_no_others(task):
+def test_attributes_of_a_boosted_model(task):
     model = boost(task, *make(task, 500))
     expected = {"domain_", "privacy_", "forest_", "fitted_params_", "n_features_in_"} | (
         {"classes_"} if task == "classification" else set()
     )
     assert set(vars(model)) - set(model.get_params()) == expected
     assert {f.name for f in fields(AdditiveForest)} == set(vars(model.forest_)) == {
-        "depths", "features", "masks", "values", "counts", "offset", "quantum", "code_weights", "link"
+        "depths", "features", "masks", "values", "counts", "offset", "quantum", "code_weights", "code_noise",
+        "n_records", "records_noise", "steps", "n_codes", "is_categorical", "link",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_two_boosted_data_sets_differ_in_the_numbers_of_the_model_alone(task):
-    """Shapes of trees follow from released sums, and so does the quantum; everything else is the same."""
-    a, b = (boost(task, *make(task, n, seed=n)) for n in (31, 4000))
+def test_boosted_models_of_two_data_sets_differ_only_in_model_numbers(task):
+    """Shapes of trees follow from released sums, and so does the quantum; everything else is the same.
+
+    Both have so many records that every round adds a tree: how many do follows from released counts.
+    """
+    a, b = (boost(task, *make(task, n, seed=n)) for n in (3000, 6000))
     assert set(vars(a)) == set(vars(b))
     assert str(a.privacy_) == str(b.privacy_)
     assert a.domain_ is b.domain_
@@ -260,7 +269,7 @@ def test_two_boosted_data_sets_differ_in_the_numbers_of_the_model_alone(task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_counts_of_codes_are_noisy_unless_epsilon_is_infinite(task):
+def test_code_counts_are_noisy_unless_epsilon_is_infinite(task):
     X, y = make(task, 2000)
     for epsilon, exact in ((1, False), (float("inf"), True)):
         found = boost(task, X, y, epsilon=epsilon).forest_.code_weights
@@ -270,19 +279,18 @@ def test_counts_of_codes_are_noisy_unless_epsilon_is_infinite(task):
         assert exact or np.mean(found == truth) < 0.2
 
 
-@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("disjoint_rows", [True, False])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
-def test_two_data_sets_differ_in_the_numbers_of_the_forest_alone(task, method, partition, monkeypatch):
+def test_forests_of_two_data_sets_differ_only_in_model_numbers(task, method, disjoint_rows, monkeypatch):
     """Everything else, shapes and types included, is the same whatever the rows are and however many there are.
 
-    The released counts are held fixed: they decide which levels have windows, and the ledger shows that.
+    The released counts are held fixed: they decide which levels have windows and the share of splits, and the ledger
+    shows that.
     """
     monkeypatch.setattr(defaults, "window_levels", lambda *_: [2])
-    a, b = (
-        fit(task, *make(task, n, seed=n), method=method, partition=partition, n_estimators=3, max_depth=3)
-        for n in (31, 4000)
-    )
+    shape = {"method": method, "disjoint_rows": disjoint_rows, "n_estimators": 3, "max_depth": 3, "split_share": 0.5}
+    a, b = (fit(task, *make(task, n, seed=n), **shape) for n in (31, 4000))
     released = ("model.forest_.features", "model.forest_.masks", "model.forest_.values", "model.forest_.counts")
     for (path, x), (other_path, y) in zip(things(a), things(b), strict=True):
         assert path == other_path
@@ -304,7 +312,7 @@ def test_leaf_counts_are_noisy_unless_epsilon_is_infinite(task):
         assert np.array_equal(model.forest_.counts, truth) == exact
 
 
-OF_A_FIT = (Receipt, Selection, PartitionedEngine, PartitionedScoreEngine, Level, RandomSource)
+OF_A_FIT = (Receipt, Selection, ForestEngine, BoostingEngine, Level, RandomSource)
 
 
 def alive():
@@ -322,13 +330,13 @@ def types_since(before):
 def fit_all(task):
     """Fit every kind of model; return them, so that what they hold stays."""
     X, y = make(task, 300)
-    models = [fit(task, X, y, method=method, partition=p) for method in METHODS for p in (True, False)]
+    models = [fit(task, X, y, method=method, disjoint_rows=p) for method in METHODS for p in (True, False)]
     baseline = DPRandomForestRegressor if task == "regression" else DPRandomForestClassifier
     return [*models, baseline(domain=DOMAINS[task]).fit(X, y), boost(task, X, y)]
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_nothing_that_could_release_more_outlives_a_fit(task):
+def test_accounts_and_engines_do_not_outlive_a_fit(task):
     """Not on the model, and not in a module, a cache or a closure either."""
     before = alive()
     models = fit_all(task)
@@ -336,21 +344,21 @@ def test_nothing_that_could_release_more_outlives_a_fit(task):
     assert models
 
 
-def test_what_outlives_a_fit_is_found():
+def test_objects_that_outlive_a_fit_are_detected():
     before = alive()
-    kept = [receipt("discrete Laplace"), small_engine(), Selection.uniform(RandomSource().streams(1), 2)]
-    assert types_since(before) == {Receipt, PartitionedEngine, Selection}
+    kept = [receipt(Mechanism.DISCRETE_LAPLACE), small_engine(), Selection.uniform(RandomSource().streams(1), 2)]
+    assert types_since(before) == {Receipt, ForestEngine, Selection}
     assert kept
 
 
-def test_a_random_source_cannot_be_saved_by_accident():
+def test_random_source_refuses_to_be_pickled():
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(RandomSource())
 
 
 @pytest.mark.parametrize("learn", [fit, boost])
 @pytest.mark.parametrize("task", TASKS)
-def test_saved_models_hold_no_more_than_the_model(task, learn, tmp_path, monkeypatch):
+def test_saved_file_contains_only_the_model(task, learn, tmp_path, monkeypatch):
     model, secrets, X = fit_and_know(task, monkeypatch, learn)
     joblib.dump(model, tmp_path / "model.joblib")
     saved = (tmp_path / "model.joblib").read_bytes()
@@ -366,7 +374,7 @@ def test_saved_models_hold_no_more_than_the_model(task, learn, tmp_path, monkeyp
     assert leaks(diprime.load(tmp_path / "model.diprime"), secrets) == []
 
 
-def test_the_domain_given_is_the_domain_kept():
+def test_model_keeps_the_given_domain():
     X, y = make("regression", 100)
     model = fit("regression", X * 3, y * 3)
     assert model.domain_ is DOMAINS["regression"]

@@ -7,37 +7,28 @@ both data sets, as are the trees of records: others keep what they kept.
 import itertools
 import pickle
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
 
 from diprime import Categorical, Domain, Numeric
-from diprime._util.threads import Threads
-from diprime.domain.persons import person_weight
-from diprime.domain.target_layout import TargetLayout
-from diprime.engines import persons
-from diprime.engines.assignment import IndependentAssignment
-from diprime.engines.persons import UsedRecords
+from diprime._util.resources import Threads
+from diprime.domain.encoding import TargetLayout
+from diprime.domain.records import drawn_records, person_weight
+from diprime.execution import groups
+from diprime.forest import defaults
+from diprime.forest.candidates import Candidates, CategoricalCandidates, Cost
 from diprime.kernels.constants import ABSENT_COST
-from diprime.model.regions import Regions
+from diprime.model.trees import Regions
+from diprime.privacy.charges import ReleaseKind
 from diprime.privacy.randomness import RandomSource
-from diprime.training import defaults
-from diprime.training.splitting.candidates import Candidates, CategoricalCandidates
-from diprime.training.splitting.cost import Cost
-from diprime.training.splitting.histograms import NodeHistograms
-from tests.candidate_splits import costs_of_all
-from tests.encoded_rows import EncodedRows, FixedAssignment, bins_of, draws_by, tree_engine
-from tests.engines.numpy_engine import NumpyEngine
+from tests.candidate_splits import costs_of_all, in_order
+from tests.encoded_rows import EncodedRows, FixedAssignment, bins_of, tree_engine
+from tests.execution.numpy_engine import NumpyEngine
 from tests.guarantees import test_boosted_transcripts as boosted
-from tests.guarantees.test_transcripts import (
-    METHODS,
-    TARGETS,
-    Transcript,
-    check_losses,
-    draw_records,
-    forest,
-    losses_of,
-)
+from tests.guarantees.replay import check_losses, draw_records, losses_of, replay
+from tests.guarantees.test_transcripts import METHODS, TARGETS, forest
 
 pytestmark = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 
@@ -54,26 +45,22 @@ def draw_person(rng, n_others, max_records):
     return np.array([f"p{i}" for i in rng.integers(0, max(n_others // 2, 1), n_others)] + ["new"] * n_own, dtype=object)
 
 
-def fits_of_neighbours(seed, model, max_records, draw):
+def fits_of_neighbours(seed, model, max_records, targets):
     """Fit with and without one person; return the models and both transcripts."""
     rng = np.random.default_rng(seed)
     people = draw_person(rng, int(rng.choice([0, 1, 5, 40])), max_records)
-    X, y = draw(len(people), rng)
+    X, y = draw_records(targets, len(people), rng)
     coins = rng.integers(60, size=len(people))
-    n_without = int((people != "new").sum())
-    models, transcripts = [], [None]
-    for size in [n_without, len(people)] if rng.random() < 0.5 else [len(people), n_without]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(IndependentAssignment, "draws", draws_by(coins))
-            transcripts.append(Transcript(patch, transcripts[-1]))
-            fitted = model(seed).set_params(max_records_per_group=max_records)
-            models.append(fitted.fit(X[:size], y[:size], groups=people[:size]))
-    assert transcripts[-1].is_complete, "as much is released of the one as of the other"
-    return models, transcripts[1:]
+
+    def fit(size):
+        fitted = model(seed).set_params(max_records_per_group=max_records)
+        return fitted.fit(X[:size], y[:size], groups=people[:size])
+
+    return replay(fit, int((people != "new").sum()), len(people), rng, coins)
 
 
 def forests_of_neighbours(task, make, seed, max_records):
-    models, transcripts = fits_of_neighbours(seed, make, max_records, lambda n, rng: draw_records(task, n, rng))
+    models, transcripts = fits_of_neighbours(seed, make, max_records, TARGETS[task])
     return models, losses_of(*transcripts)
 
 
@@ -81,21 +68,21 @@ def boosted_neighbours(task, seed, max_records, **parameters):
     def make(seed):
         return boosted.booster(task, random_state=seed, **parameters)
 
-    return fits_of_neighbours(seed, make, max_records, lambda n, rng: boosted.draw_records(task, n, rng))
+    return fits_of_neighbours(seed, make, max_records, boosted.TARGETS[task])
 
 
-@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("disjoint_rows", [True, False])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("task", TARGETS)
-def test_a_forest_costs_a_person_what_the_ledger_charged_and_nothing_else(task, method, partition):
+def test_forest_costs_a_person_exactly_the_charges(task, method, disjoint_rows):
     for seed, (epsilon, k) in enumerate(itertools.product([Fraction(1, 2), Fraction(8)], NUMBERS_OF_RECORDS)):
-        models, losses = forests_of_neighbours(task, forest(task, method, partition, epsilon), seed, k)
+        models, losses = forests_of_neighbours(task, forest(task, method, disjoint_rows, epsilon), seed, k)
         assert pickle.dumps(models[0]) == pickle.dumps(models[1])
-        assert models[0].privacy_.unit_records == k
+        assert models[0].privacy_.max_records_per_group == k
         check_losses(losses, models[0].privacy_, epsilon)
 
 
-def test_windows_of_nodes_cost_a_person_what_the_ledger_charged(monkeypatch):
+def test_clipping_ranges_of_nodes_cost_a_person_exactly_the_charges(monkeypatch):
     monkeypatch.setattr(defaults, "WINDOW_INFORMATION", Fraction(1, 1000))
     with_windows = 0
     for seed, k in itertools.product(range(3), [2, 3]):
@@ -103,20 +90,20 @@ def test_windows_of_nodes_cost_a_person_what_the_ledger_charged(monkeypatch):
         models, losses = forests_of_neighbours("number", make, seed, k)
         assert pickle.dumps(models[0]) == pickle.dumps(models[1])
         check_losses(losses, models[0].privacy_, Fraction(8))
-        with_windows += any(charge.kind == "target windows" for charge in losses)
+        with_windows += any(charge.kind == ReleaseKind.NODE_WINDOWS for charge in losses)
     assert with_windows >= 3, "a released count that is not negative is enough"
 
 
 @pytest.mark.parametrize("task", boosted.TARGETS)
-def test_a_boosted_model_costs_a_person_what_the_ledger_charged_and_nothing_else(task):
+def test_boosted_model_costs_a_person_exactly_the_charges(task):
     nearest = {}
-    for seed, k in itertools.product(range(6), NUMBERS_OF_RECORDS):
+    for seed, k in itertools.product(range(4), NUMBERS_OF_RECORDS):
         models, transcripts = boosted_neighbours(task, seed, k)
         assert pickle.dumps(models[0]) == pickle.dumps(models[1])
         for kind, near in boosted.check_changes(*transcripts).items():
             nearest[kind] = max(nearest.get(kind, 0), near)
     if task != "one":
-        assert nearest["round sums"] > 0.3, "or the bound was not put to the test"
+        assert nearest[ReleaseKind.ROUND_SUMS] > 0.3, "or the bound was not put to the test"
     assert max(nearest.values()) > 0.99, "somebody changes counts by the whole weight"
 
 
@@ -124,27 +111,24 @@ def test_a_boosted_model_costs_a_person_what_the_ledger_charged_and_nothing_else
 
 
 def all_records_are_used(monkeypatch):
-    def keep_all(target, people, max_records, source):
-        weights = np.where(target >= 0, person_weight(max_records), 0).astype(np.uint8)
-        return UsedRecords(target, weights if max_records > 1 else None)
+    def weigh_all(candidates, max_records, weights):
+        for found, of_rows in zip(candidates, weights, strict=True):
+            of_rows[found.rows] = person_weight(max_records)
 
-    monkeypatch.setattr("diprime.engines.partition.choose_records", keep_all)
+    monkeypatch.setattr(groups, "drawn_records", lambda people, bits, max_records: people.any(axis=1))
+    monkeypatch.setattr(groups, "_weigh", weigh_all)
 
 
 def every_record_weighs_as_much_as_a_person(monkeypatch):
-    monkeypatch.setattr(persons, "shares_of_weight", lambda ranks, n_kept, weight: np.full(len(ranks), weight))
+    monkeypatch.setattr(groups, "split_weight", lambda ranks, n_kept, weight: np.full(len(ranks), weight))
 
 
 def one_person_too_many_decides_what_others_keep(monkeypatch):
-    choose = persons.choose_records
+    def turned(people, bits, max_records):
+        is_odd = len(np.unique(people, axis=0)) % 2
+        return drawn_records(people, ~bits if is_odd else bits, max_records)
 
-    def turned(target, people, max_records, source):
-        if len(np.unique(people)) % 2:  # the bits of everybody are turned round
-            used = choose(target[::-1].copy(), people[::-1].copy(), max_records, source)
-            return UsedRecords(used.target[::-1].copy(), None if used.weights is None else used.weights[::-1].copy())
-        return choose(target, people, max_records, source)
-
-    monkeypatch.setattr("diprime.engines.partition.choose_records", turned)
+    monkeypatch.setattr(groups, "drawn_records", turned)
 
 
 def noise_is_that_of_one_record(monkeypatch):
@@ -167,6 +151,11 @@ def everything_is_covered(max_records):
     return True
 
 
+@cache
+def right_fits_are_covered():
+    return everything_is_covered(3)
+
+
 @pytest.mark.parametrize(
     "mistake",
     [
@@ -177,8 +166,8 @@ def everything_is_covered(max_records):
         splits_are_chosen_as_if_persons_had_one_record,
     ],
 )
-def test_the_replay_notices(mistake, monkeypatch):
-    assert everything_is_covered(3)
+def test_replay_detects_excess_influence(mistake, monkeypatch):
+    assert right_fits_are_covered()
     mistake(monkeypatch)
     assert not everything_is_covered(3)
 
@@ -206,7 +195,7 @@ def statistics_of(weighted, cost):
     categories = CategoricalCandidates.draw(SMALL, RandomSource(0))
     chosen = np.where(regions.splittable(), np.arange(SMALL.n_features), -1)
     candidates = Candidates(SMALL, categories, regions, chosen)
-    histograms = NodeHistograms(bins_of(engine, 0, 2), SMALL.layout, 0)
+    histograms = in_order(bins_of(engine, 0, 2), SMALL.layout)
     costs = costs_of_all(candidates, histograms, 0, 2 * candidates.per_node, cost).reshape(2, -1)
     return engine.target_counts(), costs, engine.node_sums(SMALL.layout.whole_range)
 
@@ -214,11 +203,11 @@ def statistics_of(weighted, cost):
 def shares(n, k):
     """Return the weights of n <= k records of a person, in the order of their bits."""
     weight = person_weight(k)
-    return persons.shares_of_weight(np.arange(n), np.full(n, n), weight).tolist()
+    return groups.split_weight(np.arange(n), np.full(n, n), weight).tolist()
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_whatever_records_a_person_has_statistics_change_by_at_most_what_is_charged(k):
+def test_statistics_change_by_at_most_the_charged_sensitivity_per_person(k):
     """All choices of up to k records of one person, added to others: the bounds of a person hold, and are reached."""
     weight = person_weight(k)
     others = [((0, 0, 0), weight), ((1, 1, 1), weight), ((0, 1, 1), weight)]

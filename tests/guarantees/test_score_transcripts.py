@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Numeric, private_score
-from diprime.scoring import release
+from diprime.scoring import intervals
 from tests.small_data import TASKS, boost, fit, make
 
 BINARY = Domain({"level": Numeric(0, 10), "side": Categorical([0, 1])}, Categorical(["no", "yes"]))
@@ -39,13 +39,13 @@ def models():
 MODELS = {name: (model, data) for name, model, data in models()}
 
 
-def replay(model, X, y, transcript, monkeypatch):
+def replay(model, X, y, transcript, monkeypatch, **options):
     """Score rows as if the given numbers were released; return the true counts, what they cost and their bounds.
 
     Without a transcript, the numbers are those that noise gives, and are returned as well.
     """
     true, released = [], []
-    original = release.discrete_laplace
+    original = intervals.discrete_laplace
 
     def stand_in(values, receipt, sensitivity, streams):
         noisy = original(values, receipt, sensitivity, streams)
@@ -56,8 +56,8 @@ def replay(model, X, y, transcript, monkeypatch):
         return answer
 
     with monkeypatch.context() as patch:
-        patch.setattr(release, "discrete_laplace", stand_in)
-        score = private_score(model, X, y, EPSILON)
+        patch.setattr(intervals, "discrete_laplace", stand_in)
+        score = private_score(model, X, y, EPSILON, **options)
     return true, released, score
 
 
@@ -71,7 +71,7 @@ def loss(a, b):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_transcript_is_about_as_likely_with_one_row_more_or_less(name, monkeypatch):
+def test_score_transcript_loss_is_bounded_by_epsilon(name, monkeypatch):
     model, (X, y) = MODELS[name]
     whole, transcript, score = replay(model, X, y, None, monkeypatch)
     losses = []
@@ -79,12 +79,16 @@ def test_a_transcript_is_about_as_likely_with_one_row_more_or_less(name, monkeyp
         without = replay(model, np.delete(X, i, axis=0), np.delete(y, i), transcript, monkeypatch)
         losses.append(loss(whole, without[0]))
         assert without[2] == score  # what is computed from the same released numbers is the same
+    beyond = np.append(y, 1e9) if name.endswith("regression") else np.append(y.astype(object), "maybe")
+    other = replay(model, np.vstack([X, X[:1]]), beyond, transcript, monkeypatch)
+    losses.append(loss(whole, other[0]))
+    assert losses[-1] > 0  # a target outside the domain is counted
     assert max(losses) <= EPSILON
     assert max(losses) > EPSILON * Fraction(9, 10)  # a record uses what is charged: the check is tight
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_row_without_a_known_target_costs_nothing(name, monkeypatch):
+def test_row_without_a_valid_target_costs_no_privacy(name, monkeypatch):
     model, (X, y) = MODELS[name]
     unknown = y.astype(object)
     unknown[0] = None
@@ -93,7 +97,22 @@ def test_a_row_without_a_known_target_costs_nothing(name, monkeypatch):
     assert loss(whole, other) == 0
 
 
-def test_a_record_that_counts_twice_is_found(monkeypatch):
+@pytest.mark.parametrize("name", ["forest, two", "forest, classification", "forest, regression"])
+def test_all_rows_of_a_person_lose_at_most_epsilon(name, monkeypatch):
+    """Everybody has three rows and all are used, so that rows of other people are the same ones in both scores."""
+    model, (X, y) = MODELS[name]
+    groups = np.arange(len(X)) // 3
+    whole, transcript, _ = replay(model, X, y, None, monkeypatch, groups=groups, max_records_per_group=3)
+    losses = []
+    for person in range(len(X) // 3):
+        kept = groups != person
+        options = {"groups": groups[kept], "max_records_per_group": 3}
+        losses.append(loss(whole, replay(model, X[kept], y[kept], transcript, monkeypatch, **options)[0]))
+    assert max(losses) <= EPSILON
+    assert max(losses) > EPSILON / 3  # more than one row
+
+
+def test_record_counted_twice_is_detected(monkeypatch):
     """The check can fail."""
     model, (X, y) = MODELS["forest, two"]
     whole, transcript, _ = replay(model, X, y, None, monkeypatch)
@@ -102,7 +121,7 @@ def test_a_record_that_counts_twice_is_found(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["forest, two", "boosted, classification", "boosted, regression"])
-def test_bins_and_knots_come_from_the_model_alone(name, monkeypatch):
+def test_bins_and_knots_depend_on_the_model_alone(name, monkeypatch):
     """Quite different rows, the same released numbers: the same score."""
     model, (X, y) = MODELS[name]
     _, transcript, score = replay(model, X, y, None, monkeypatch)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, DiPriMeRegressor, PrivateSearch
-from diprime.engines.assignment import IndependentAssignment
+from diprime.privacy.charges import ReleaseKind
 from diprime.search import choosing
-from tests.encoded_rows import draws_by
 from tests.guarantees.leaks import Secrets, keys_of_streams, leaks
+from tests.guarantees.replay import charge_of, draw_records, loss_of_release, replay
 from tests.guarantees.test_fitted_objects import alive, types_since
-from tests.guarantees.test_transcripts import TARGETS, Transcript, charge_of, domain_of, draw_records, loss_of_release
+from tests.guarantees.test_transcripts import TARGETS, domain_of
 from tests.small_data import DOMAINS, TASKS, make
 
 pytestmark = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 EPSILON = Fraction(3)
 GRID = {"max_depth": [1, 2], "n_estimators": [1, 2]}
 RULES = [("all", False), ("all", True), ("stopping", False), ("stopping", True)]
-CHOICES = ("choice among 4 settings", "error of a setting")
+CHOICES = (ReleaseKind.CHOICE_OF_SETTING, ReleaseKind.ERROR_OF_SETTING)
 
 
 def search_of(task, rule, refit, seed):
@@ -40,16 +40,12 @@ def searches_of_neighbours(task, rule, refit, seed):
     """Return two searches with the same releases, and pairs of their releases."""
     rng = np.random.default_rng(seed)
     n = int(rng.choice([0, 3, 20]))
-    X, y = draw_records(task, n + 1, rng)
+    X, y = draw_records(TARGETS[task], n + 1, rng)
     coins = rng.integers(60, size=n + 1)
-    searches, transcripts = [], [None]
-    for size in [n, n + 1] if rng.random() < 0.5 else [n + 1, n]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(IndependentAssignment, "draws", draws_by(coins))
-            transcripts.append(Transcript(patch, transcripts[-1]))
-            searches.append(search_of(task, rule, refit, seed).fit(X[:size], y[:size]))
-    assert transcripts[-1].is_complete
-    return searches, list(zip(transcripts[1].events, transcripts[2].events, strict=True))
+    searches, transcripts = replay(
+        lambda size: search_of(task, rule, refit, seed).fit(X[:size], y[:size]), n, n + 1, rng, coins
+    )
+    return searches, list(zip(*(transcript.events for transcript in transcripts), strict=True))
 
 
 def steps_of(pairs):
@@ -70,9 +66,9 @@ def steps_of(pairs):
 
 @pytest.mark.parametrize(("rule", "refit"), RULES)
 @pytest.mark.parametrize("task", TARGETS)
-def test_a_search_is_made_of_what_the_ledger_charged_and_a_record_trains_or_chooses(task, rule, refit):
+def test_search_releases_only_charged_values_and_separates_training_from_selection(task, rule, refit):
     trained = chose = 0
-    for seed in range(12):
+    for seed in range(8):
         searches, pairs = searches_of_neighbours(task, rule, refit, seed)
         assert pickle.dumps(searches[0]) == pickle.dumps(searches[1])
         ledger = searches[0].privacy_
@@ -90,13 +86,13 @@ def test_a_search_is_made_of_what_the_ledger_charged_and_a_record_trains_or_choo
     assert chose or rule == "all", "a choice loses nothing by a record that all settings get wrong, or none"
 
 
-def test_a_record_that_trains_and_chooses_is_found(monkeypatch):
+def test_record_used_for_training_and_selection_is_detected(monkeypatch):
     """The replay can fail: if all records are in both parts, a record loses twice."""
 
     def everybody(part, *_):
         return part, part
 
-    monkeypatch.setattr("diprime.search.search.divide", everybody)
+    monkeypatch.setattr("diprime.search.divide", everybody)
     both = 0
     for seed in range(12):
         _, pairs = searches_of_neighbours("binary", "all", False, seed)
@@ -104,16 +100,16 @@ def test_a_record_that_trains_and_chooses_is_found(monkeypatch):
     assert both
 
 
-def test_an_error_without_noise_is_found(monkeypatch):
+def test_error_without_noise_is_detected(monkeypatch):
     """No step of the transcript ends, for the errors that end one are not released by any mechanism."""
-    monkeypatch.setattr(choosing, "discrete_laplace", lambda values, *_: values)
+    monkeypatch.setattr(choosing, "discrete_laplace", lambda values, receipt, *_: (receipt.cancel(), values)[1])
     _, pairs = searches_of_neighbours("classes", "stopping", False, 1)
     assert steps_of(pairs)[0] == []
 
 
 @pytest.mark.parametrize(("rule", "refit"), RULES)
 @pytest.mark.parametrize("task", TASKS)
-def test_nothing_private_stays_on_a_search(task, rule, refit, monkeypatch):
+def test_fitted_search_holds_nothing_private(task, rule, refit, monkeypatch):
     keys = keys_of_streams(monkeypatch)
     n = 7919
     X, y = make(task, n)
@@ -126,19 +122,20 @@ def test_nothing_private_stays_on_a_search(task, rule, refit, monkeypatch):
     assert keys
 
 
-def test_two_searches_differ_in_the_numbers_of_the_model_alone():
+def test_searches_on_two_data_sets_differ_only_in_model_numbers():
     """Whatever the records, and however many fits there were: attributes and ledger follow from the setting chosen."""
     found = defaultdict(set)
     for n, _ in itertools.product((31, 3000), range(6)):
         X, y = make("classification", n)
-        model = DiPriMeClassifier(domain=DOMAINS["classification"], n_jobs=1, max_depth=2, n_estimators=2)
+        shape = {"max_depth": 2, "n_estimators": 2, "split_share": 0.5}  # else it follows from the released counts
+        model = DiPriMeClassifier(domain=DOMAINS["classification"], n_jobs=1, **shape)
         search = PrivateSearch(model, {"balance": [0, 1, 2, 3]}, epsilon=1, refit=True).fit(X, y)
         names = (*sorted(vars(search)), *sorted(vars(search.best_estimator_)))
         found[search.best_params_["balance"]].add((names, str(search.privacy_)))
     assert all(len(same) == 1 for same in found.values())
 
 
-def test_a_boosted_search_tells_its_setting_and_its_model_alone():
+def test_boosted_search_exposes_only_hyperparameters_and_model():
     model = DiPriMeBoostingClassifier(domain=DOMAINS["classification"], n_jobs=1, n_rounds=5)
     search = PrivateSearch(model, {"learning_rate": [0.1, 0.5]}, epsilon=1).fit(*make("classification", 500))
     assert set(vars(search)) - set(search.get_params(deep=False)) == {
@@ -147,7 +144,7 @@ def test_a_boosted_search_tells_its_setting_and_its_model_alone():
 
 
 @pytest.mark.parametrize(("rule", "refit"), RULES)
-def test_nothing_that_could_release_more_outlives_a_search(rule, refit):
+def test_accounts_and_engines_do_not_outlive_a_search(rule, refit):
     before = alive()
     model = DiPriMeClassifier(domain=DOMAINS["classification"], n_jobs=1)
     search = PrivateSearch(model, GRID, rule=rule, refit=refit, max_fits=3).fit(*make("classification", 300))

@@ -9,21 +9,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime.domain import Categorical, Domain, Numeric
-from diprime.domain.target_layout import TargetLayout
+from diprime.domain.encoding import TargetLayout
+from diprime.forest.candidates import (
+    MEDIAN_COST,
+    UNBOUNDED_SHORTFALL,
+    Candidates,
+    CategoricalCandidates,
+    Cost,
+)
+from diprime.forest.engine import NodeHistograms
+from diprime.forest.splitters import MedianSplitter
+from diprime.forest.sums import STRICT
 from diprime.kernels.constants import ABSENT_COST
-from diprime.model.regions import Regions
+from diprime.model.trees import Regions
+from diprime.privacy.charges import Mechanism
 from diprime.privacy.randomness import RandomSource
-from diprime.training.policy import STRICT
-from diprime.training.splitting.candidates import Candidates, CategoricalCandidates
-from diprime.training.splitting.cost import MEDIAN_COST, UNBOUNDED_SHORTFALL, Cost
-from diprime.training.splitting.histograms import EmptyHistograms, NodeHistograms
-from diprime.training.splitting.median import MedianSplitter
 from tests.candidate_splits import (
     LINEAR_TAILS,
     ONE,
     costs_of_all,
     engine_of,
     histograms_of,
+    in_order,
     mask_costs,
     paid_level,
     root_histograms,
@@ -110,7 +117,7 @@ def check_changes(before, after, touched, cost):
 @pytest.mark.parametrize("task", TARGETS)
 @given(data=st.data())
 @settings(derandomize=True, deadline=None, max_examples=40)
-def test_costs_and_leaf_sums_of_neighbouring_data_sets(task, data):
+def test_costs_and_leaf_sums_of_neighbouring_data_sets_are_within_bounds(task, data):
     target_kind, layout = TARGETS[task]
     domain = Domain(FEATURES, target_kind)
     rows = data.draw(st.lists(records(task), max_size=25))
@@ -126,7 +133,7 @@ def test_costs_and_leaf_sums_of_neighbouring_data_sets(task, data):
     counts = encoded(domain, [record])[1][0] >= 0
     source = RandomSource(data.draw(st.integers(0, 99)))
     categories = CategoricalCandidates.draw(domain, source)
-    blind = MedianSplitter(domain, categories, 1, "exponential mechanism", STRICT, looks_at_data=False)
+    blind = MedianSplitter(domain, categories, 1, Mechanism.EXPONENTIAL, STRICT, looks_at_data=False)
     regions = Regions.roots(domain, 1)
     for _ in range(3):
         n_nodes = len(regions)
@@ -139,7 +146,7 @@ def test_costs_and_leaf_sums_of_neighbouring_data_sets(task, data):
             before, after = (all_costs(candidates, histograms, n_nodes, cost) for histograms in (less, more))
             check_changes(before, after, touched, cost)
         level = paid_level(blind, regions, Fraction(0), source)
-        level.choose(EmptyHistograms.of(domain.n_features, layout), 0, n_nodes, ONE)
+        level.choose(NodeHistograms.empty(n_nodes, domain.n_features, layout), 0, n_nodes, ONE)
         for engine in (one, two):
             engine.route(level.features, level.masks)
         regions = regions.children(level.features, level.masks)
@@ -156,7 +163,7 @@ def numeric_candidates(domain):
 
 @pytest.mark.parametrize("linear_tail", LINEAR_TAILS)
 @pytest.mark.parametrize(("balance", "min_rows"), [(0, 0), (100, UNBOUNDED_SHORTFALL), (100, 3001), (100, 5)])
-def test_the_range_of_a_cost_is_used_up_to_the_rounding(linear_tail, balance, min_rows):
+def test_cost_range_is_tight_up_to_rounding(linear_tail, balance, min_rows):
     """The range is not only enough: a record can move two candidates of a node apart by nearly all of it."""
     target_kind, layout = TARGETS["binary"]
     candidates = numeric_candidates(Domain({"x": Numeric(edges=[1, 2])}, target_kind))
@@ -199,7 +206,7 @@ def draw_large_bins(data, layout, rng):
 @pytest.mark.parametrize("task", ["number", "binary", "classes"])
 @given(data=st.data())
 @settings(derandomize=True, deadline=None, max_examples=150)
-def test_costs_of_neighbouring_histograms_at_the_largest_number_of_rows(task, data):
+def test_costs_of_neighbouring_histograms_are_within_bounds_at_the_row_limit(task, data):
     target_kind, layout = TARGETS[task]
     candidates = numeric_candidates(Domain({"x": Numeric(0, 1)}, target_kind))
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
@@ -208,9 +215,7 @@ def test_costs_of_neighbouring_histograms_at_the_largest_number_of_rows(task, da
     value = 1 if layout.n_columns > 1 else data.draw(st.integers(0, layout.units))
     more[0, rng.integers(256), rng.integers(layout.n_columns)] += np.uint64((1 << layout.shift) + value)
     for cost in [MEDIAN_COST, *COSTS]:
-        before, after = (
-            costs_of_all(candidates, NodeHistograms(b.reshape(1, -1), layout, 0), 0, 1, cost) for b in (bins, more)
-        )
+        before, after = (costs_of_all(candidates, in_order(b.reshape(1, -1), layout), 0, 1, cost) for b in (bins, more))
         change = after - before
         if cost.units:
             assert np.ptp(change) <= cost.range
@@ -220,7 +225,7 @@ def test_costs_of_neighbouring_histograms_at_the_largest_number_of_rows(task, da
 
 @given(st.integers(1, 6), st.lists(st.tuples(st.integers(0, 255), st.integers(0, 3)), max_size=30), st.integers(0, 999))
 @settings(derandomize=True, deadline=None, max_examples=40)
-def test_with_the_same_coins_one_tree_alone_sees_the_record(n_trees, rows, seed):
+def test_record_affects_one_tree_with_disjoint_rows(n_trees, rows, seed):
     layout = TargetLayout.of_classes(4)
     rng = np.random.default_rng(seed)
     rows = np.array([*rows, (rng.integers(256), rng.integers(-1, 4))])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.engines.weights import NO_WEIGHTS
+from diprime.execution.partition import NO_WEIGHTS
 from tests.kernel_pairs import Both
 
 BOTH = Both("boosting")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.engines.weights import NO_WEIGHTS
+from diprime.execution.partition import NO_WEIGHTS
 from tests.kernel_pairs import Both
 
 BOTH = Both("histogram")
@@ -176,19 +176,6 @@ def test_partition_puts_each_row_on_its_side_and_loses_none(seed, n, n_features,
     np.testing.assert_array_equal(sorted_records[~inside], records[~inside])
 
 
-@pytest.mark.parametrize("code", EDGE_CODES)
-def test_partition_by_one_code(code):
-    codes = np.arange(256, dtype=np.uint8)[:, None]
-    words, records = as_words(as_records(codes, 257 * np.arange(256)))
-    bits = np.zeros(256, dtype=np.uint8)
-    bits[code] = 1
-    masks = np.packbits(bits, bitorder="little")[None]
-    zero, end = np.zeros(1, dtype=np.int64), np.array([256], dtype=np.int64)
-    after, _ = BOTH("partition", words, records, zero, end, np.zeros(1, np.int32), masks, zero)
-    assert after[-1].tolist() == [255]
-    assert after[1][255].tolist() == [code, 0, 0, 0, 0, 0, code, code]
-
-
 @given(seeds, st.integers(0, 30), st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([32, 38]))
 @many
 def test_node_sums_adds_the_records_of_each_node_by_column(seed, n, n_features, n_columns, shift):
@@ -245,7 +232,7 @@ def as_weighted(codes, targets, weights):
 
 @given(seeds, st.integers(0, 30), st.integers(0, 5), st.sampled_from([1, 3]), st.sampled_from([32, 38]))
 @many
-def test_a_weighted_record_adds_as_much_as_so_many_records(seed, n, n_features, n_columns, shift):
+def test_weighted_record_adds_as_much_as_repeated_records(seed, n, n_features, n_columns, shift):
     rng = np.random.default_rng(seed)
     codes, targets = draw_records(rng, n, n_features)
     weights = rng.choice([1, 2, 204, 255], n).astype(np.uint8)

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diprime.privacy.mechanisms.selection import ABSENT_COST, exponential_pmf, permute_and_flip_pmf
-from diprime.privacy.mechanisms.weights import weight_table
+from diprime.privacy.mechanisms.selection import ABSENT_COST, exponential_pmf, permute_and_flip_pmf, weight_table
 from diprime.privacy.randomness import STREAM_WORDS, RandomSource
 from tests.goodness import fits
 from tests.kernel_pairs import Both
@@ -87,6 +86,23 @@ def test_chacha20_gives_the_published_key_streams(kernel, vector):
     assert out.astype("<u4").tobytes().hex() == expected
     assert stream[12] == words[0] + len(expected) // 128  # the next block has a number of its own
     assert stream[4:12].astype("<u4").tobytes() == key
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_blocks_beyond_32_bits_of_the_counter_do_not_repeat(kernel):
+    """The block after 2**32 others, which bits for 2**35 rows take, is not the first one again."""
+    stream = stream_of(bytes(32), (0xFFFFFFFF, 0, 0, 0))
+    first, far = np.zeros((2, 16), dtype=np.uint32)
+    kernel.draw_words(stream, np.zeros(16, dtype=np.uint32))
+    kernel.draw_words(stream, far)
+    assert stream[12:16].tolist() == [1, 1, 0, 0]
+    kernel.draw_words(stream_of(), first)
+    assert (far != first).all()
+    kernel.draw_words(stream_of(bytes(32), (0, 1, 0, 0)), first)
+    assert (far == first).all()
+    stream = stream_of(bytes(32), (0xFFFFFFFF, 0xFFFFFFFF, 7, 8))
+    kernel.draw_words(stream, far)
+    assert stream[12:16].tolist() == [0, 0, 7, 8], "a nonce stays what it is"
 
 
 def test_the_words_of_a_stream_come_in_order_however_they_are_asked_for():
@@ -287,7 +303,7 @@ UNWRITTEN = [-(2**61), 17, ABSENT_COST, -1]  # what the memory of a second half 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("mirrored", list(itertools.product([0, 1], repeat=3)))
 @pytest.mark.parametrize("table", [[8, 5, 2, 1], [4, 1], [3], [1, 0]])
-def test_mirrored_blocks_have_the_distribution_of_what_they_stand_for(kernel, mirrored, table):
+def test_mirrored_blocks_count_twice(kernel, mirrored, table):
     """Exactly: every draw is counted, with blocks of all kinds side by side, and absent slots among them."""
     mirrored, table = np.array(mirrored, dtype=np.uint8), np.array(table, dtype=np.uint64)
     rng = np.random.default_rng(0)
@@ -456,7 +472,7 @@ def test_a_draw_of_known_words_is_the_product_rounded(kernel, fraction, multipli
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("n_equal", [1, 2, 4])
-def test_a_draw_that_needs_more_digits_than_there_are_leaves_the_stream_as_it_was(kernel, n_equal):
+def test_draw_without_enough_digits_restores_the_stream(kernel, n_equal):
     fraction = [77] * n_equal + [5]
     streams, out = scripted(fraction), np.full((1, 1), 123, dtype=np.int64)
     before = streams.copy()

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime import Categorical, Domain, Numeric
-from diprime._util.threads import Threads
+from diprime._util.resources import Threads
 from diprime.model.additive import MAX_QUANTA, AdditiveForest, quantum_for
-from diprime.model.links import Clip, Logistic
+from diprime.model.effects import Clip, Logistic
 from diprime.model.trees import READ_BLOCK_ROWS
 from tests.encoded_rows import EncodedRows
 from tests.made_additive import DOMAINS, made_codes, made_forest
@@ -126,7 +126,7 @@ def test_a_quantum_that_is_no_power_of_two_is_refused(quantum):
         replace(forest, quantum=quantum).check(DOMAINS["two"])
 
 
-def test_a_quantum_or_a_link_that_does_not_fit_the_target_is_refused():
+def test_unfit_quantum_or_link_is_refused():
     domain = DOMAINS["number"]
     forest = made_forest(0, domain, 1)
     narrow = Domain(domain.features, Numeric(0.25, 0.75))
@@ -166,7 +166,7 @@ def test_a_merged_model_has_the_weighted_mean_of_the_scores(seed, target, n):
     rng = np.random.default_rng(seed)
     domain = DOMAINS[target]
     forests = [made_forest(seed + i, domain, int(rng.integers(1, 6))) for i in range(n)]
-    forests = [replace(f, code_weights=f.code_weights * rng.uniform(0.1, 9)) for f in forests]
+    forests = [replace(f, n_records=f.n_records * rng.uniform(0.1, 9)) for f in forests]
     merged = AdditiveForest.merge(forests)
     merged.check(domain)
     codes = made_codes(rng, domain, 30)
@@ -178,7 +178,7 @@ def test_a_merged_model_has_the_weighted_mean_of_the_scores(seed, target, n):
     assert np.array_equal(merged.counts, np.concatenate([f.counts for f in forests]))
 
 
-def test_a_merged_model_is_as_fine_as_it_can_be():
+def test_merged_model_has_the_finest_exact_quantum():
     fine, coarse = (made_forest(0, DOMAINS["number"], quantum=quantum) for quantum in (2.0**-40, 2.0**-10))
     assert AdditiveForest.merge([fine, coarse]).quantum == 2.0**-40
     huge = made_forest(0, DOMAINS["number"], scale=1e30)
@@ -187,29 +187,25 @@ def test_a_merged_model_is_as_fine_as_it_can_be():
     assert merged.link == Clip(-1.1, 10.3, merged.quantum)
 
 
-def test_models_without_records_are_merged_as_if_they_had_one():
+def test_models_without_records_are_merged_with_weight_one():
     forest = made_forest(0, DOMAINS["two"])
-    empty = replace(forest, code_weights=np.full_like(forest.code_weights, -1.0))
+    empty = replace(forest, n_records=-1.0)
     codes = made_codes(np.random.default_rng(0), DOMAINS["two"], 30)
     merged = AdditiveForest.merge([empty, empty])
     assert scores_of(merged, codes) == pytest.approx(scores_of(empty, codes), abs=1e-9)
 
 
-def test_the_number_of_records_is_the_mean_over_the_features():
+def test_merged_models_add_up_their_numbers_of_records():
     forest = made_forest(0, DOMAINS["two"])
-    weights = np.zeros((5, 256))
-    weights[:, 3] = [100, 90, -50, 110, 250]
-    assert replace(forest, code_weights=weights).n_records == 100
+    north, south = (
+        replace(forest, n_records=300.0, records_noise=3.0),
+        replace(forest, n_records=-7.0, records_noise=4.0),
+    )
+    merged = AdditiveForest.merge([north, south])
+    assert (merged.n_records, merged.records_noise) == (293.0, 5.0)
 
 
 # The rest ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_importances_are_shares(target):
-    importances = made_forest(3, DOMAINS[target]).importances(5)
-    assert (importances >= 0).all()
-    assert importances.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("largest", [1e-300, 1e-9, 1.0, 15.9, 16.0, 1e20])
@@ -219,7 +215,7 @@ def test_a_quantum_leaves_room_for_rounding(largest):
     assert quantum == 2.0**-400 or largest >= MAX_QUANTA / 8 * quantum
 
 
-def test_a_model_survives_pickling_without_what_follows_from_it():
+def test_pickled_additive_forest_holds_no_cached_effects():
     forest, codes = made_forest(0, DOMAINS["three"]), made_codes(np.random.default_rng(0), DOMAINS["three"], 20)
     expected = scores_of(forest, codes)
     copy = pickle.loads(pickle.dumps(forest))

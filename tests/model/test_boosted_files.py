@@ -1,6 +1,7 @@
 """Model files of boosted models: what is saved comes back bit for bit, and whatever else a file holds is refused."""
 
 import hashlib
+import itertools
 import json
 from dataclasses import replace
 from fractions import Fraction
@@ -12,14 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime import DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, Ledger, load
-from diprime._util.threads import Threads
+from diprime._util.resources import Threads
+from diprime.inspection.importances import additive_importances
 from diprime.model.additive import AdditiveForest
 from diprime.model.files import ModelContent, ModelFileError, from_bytes, save_content, to_bytes
 from tests.encoded_rows import EncodedRows
 from tests.made_additive import DOMAINS, made_codes, made_forest, made_ledger
+from tests.model.test_files import read_header, sealed, with_header
 
 TARGETS = sorted(DOMAINS)
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "format-3" / "boosting"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "format-1" / "boosting"
 ARRAYS = ("depths", "features", "masks", "values", "counts", "offset", "code_weights")
 DIGESTS = {
     "number": "016ef4f99489ef68",
@@ -39,6 +42,10 @@ def assert_same(a, b):
         first, second = getattr(a.forest, name), getattr(b.forest, name)
         assert (first.dtype, first.shape, first.tobytes()) == (second.dtype, second.shape, second.tobytes()), name
     assert a.forest.quantum == b.forest.quantum
+    for name in ("code_noise", "n_records", "records_noise"):
+        assert getattr(a.forest, name) == getattr(b.forest, name)
+    assert a.forest.steps.sizes == b.forest.steps.sizes
+    assert a.forest.steps.table.tobytes() == b.forest.steps.table.tobytes()
     assert a.forest.link == b.forest.link
     assert (a.parameters, a.domain, a.domain_inferred, a.columns_named, a.ledger) == (
         b.parameters, b.domain, b.domain_inferred, b.columns_named, b.ledger
@@ -47,7 +54,7 @@ def assert_same(a, b):
 
 @given(seed=st.integers(0, 2**32 - 1), target=st.sampled_from(TARGETS), scale=st.sampled_from([1e-30, 1.0, 1e6]))
 @settings(deadline=None, max_examples=30)
-def test_a_boosted_model_comes_back_bit_for_bit(seed, target, scale):
+def test_loaded_boosted_model_is_bit_identical(seed, target, scale):
     content = content_of(target, seed, scale=scale)
     back = from_bytes(to_bytes(content))
     assert_same(content, back)
@@ -56,7 +63,7 @@ def test_a_boosted_model_comes_back_bit_for_bit(seed, target, scale):
         assert np.array_equal(back.forest.predict(rows, threads), content.forest.predict(rows, threads))
 
 
-def test_merged_models_are_kept(tmp_path):
+def test_merged_models_are_saved_and_loaded(tmp_path):
     content = content_of("two")
     forest = AdditiveForest.merge([content.forest, made_forest(1, DOMAINS["two"])])
     merged = replace(content, forest=forest, ledger=Ledger.merge([made_ledger(1), made_ledger(2)]))
@@ -76,18 +83,22 @@ def test_files_of_this_format_stay_readable(target, expected):
     assert_same(content, from_bytes(to_bytes(content)))
 
 
-def test_the_fixture_has_the_bytes_that_the_format_says():
+def test_fixture_has_the_documented_layout():
     """The body is taken apart here without the reader."""
     data = (FIXTURES / "two.diprime").read_bytes()
     length = int.from_bytes(data[8:16], "little")
     header, body = json.loads(data[16 : 16 + length]), data[16 + length : -32]
-    assert (header["format"], header["model"], header["task"]) == (3, "boosting", "classification")
+    assert (header["format"], header["model"], header["task"]) == (1, "boosting", "classification")
     n_leaves = sum(2**depth for depth in header["depths"])
     n_splits = n_leaves - len(header["depths"])
     tail = np.frombuffer(body[n_splits * 36 + n_leaves * 16 :], dtype="<f8")
     forest = from_bytes((FIXTURES / "two.diprime").read_bytes()).forest
     assert tail[0] == forest.offset[0]
-    assert np.array_equal(tail[1:].reshape(5, 256), forest.code_weights)
+    assert np.array_equal(tail[1:1281].reshape(5, 256), forest.code_weights)
+    assert np.array_equal(tail[1281:].reshape(-1, 5), forest.steps.table)
+    for name in ("code_noise", "n_records", "records_noise"):
+        assert header[name] == getattr(forest, name)
+    assert header["trees_of_fits"] == list(forest.steps.sizes)
     assert 2.0 ** header["quantum_exponent"] == forest.quantum
 
 
@@ -110,23 +121,13 @@ def test_a_boosted_model_without_a_delta_is_refused(tmp_path):
 
 # Whatever else a file holds is one clear error -----------------------------------------------------------------------
 
+WITHOUT = dict.fromkeys(["quantum_exponent", "code_noise", "n_records", "records_noise", "trees_of_fits"])
 FILES = {target: to_bytes(content_of(target)) for target in TARGETS}
 
 
-def sealed(data):
-    return data + hashlib.sha256(data).digest()
-
-
-def read_header(data):
-    length = int.from_bytes(data[8:16], "little")
-    return json.loads(data[16 : 16 + length])
-
-
-def with_header(data, **entries):
-    length = int.from_bytes(data[8:16], "little")
+def changed(data, **entries):
     header = {k: v for k, v in {**read_header(data), **entries}.items() if v is not None}
-    text = json.dumps(header).encode()
-    return sealed(data[:8] + len(text).to_bytes(8, "little") + text + data[16 + length : -32])
+    return with_header(data, header)
 
 
 def assert_sound_or_refused(data):
@@ -141,12 +142,12 @@ def assert_sound_or_refused(data):
     rows = EncodedRows(np.random.default_rng(0).integers(0, 256, (20, content.domain.n_features)).astype(np.uint8))
     with Threads(1) as threads:
         assert np.isfinite(content.forest.predict(rows, threads)).all()
-    assert np.isfinite(content.forest.importances(content.domain.n_features)).all()
+    assert np.isfinite(additive_importances(content.forest, content.domain.encoded_feature_names).shares).all()
 
 
 @given(st.sampled_from(TARGETS), st.data())
-@settings(deadline=None, max_examples=200)
-def test_flipped_bytes_under_a_valid_checksum_do_no_harm(target, data):
+@settings(deadline=None, max_examples=40)
+def test_flipped_bytes_under_a_valid_checksum_are_refused_or_sound(target, data):
     content = bytearray(FILES[target][:-32])
     body = 16 + int.from_bytes(content[8:16], "little")
     start = data.draw(st.sampled_from([8, body]))
@@ -155,38 +156,54 @@ def test_flipped_bytes_under_a_valid_checksum_do_no_harm(target, data):
     assert_sound_or_refused(sealed(bytes(content)))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("stride", [51, pytest.param(15, marks=pytest.mark.audit)])
+def test_steps_of_any_size_are_refused_or_sound(target, stride):
+    """Powers of large noise must not overflow."""
+    for column, exponent in itertools.product(range(1, 6), range(0, 256, stride)):
+        content = bytearray(FILES[target][:-32])
+        content[7 - 8 * column] = exponent  # the highest byte of a number of the last step
+        assert_sound_or_refused(sealed(bytes(content)))
+
+
 @pytest.mark.parametrize(
     ("entries", "reason"),
     [
-        ({"model": None}, "which kind of model"),
-        ({"model": "neural network"}, "which kind of model"),
-        ({"model": ["boosting"]}, "not a sound model"),
+        ({"model": None}, "does not state the kind of model"),
+        ({"model": "neural network"}, "does not state the kind of model"),
+        ({"model": ["boosting"]}, "not a valid model"),
         ({"model": "forest"}, "unknown entries"),
-        ({"model": "forest", "quantum_exponent": None}, "not as long"),
+        ({"model": "forest", **WITHOUT}, "the lengths of its arrays"),
         ({"quantum_exponent": None}, "quantum_exponent is missing"),
-        ({"quantum_exponent": 1.0}, "quantum_exponent is missing from its header, or of the wrong type"),
-        ({"quantum_exponent": True}, "quantum_exponent is missing from its header, or of the wrong type"),
+        ({"quantum_exponent": 1.0}, "quantum_exponent is missing from its header, or has the wrong type"),
+        ({"quantum_exponent": True}, "quantum_exponent is missing from its header, or has the wrong type"),
         ({"quantum_exponent": 10**9}, "too large or too small"),
         ({"quantum_exponent": -(10**9)}, "too large or too small"),
         ({"quantum_exponent": 0}, "multiple of the quantum"),
+        ({"code_noise": None}, "code_noise is missing"),
+        ({"code_noise": -1.0}, "noise of the numbers of records is impossible"),
+        ({"records_noise": -1.0}, "noise of the numbers of records is impossible"),
+        ({"n_records": 1e17}, "the number of records is impossible"),
+        ({"trees_of_fits": []}, "trees of its fits do not add up"),
+        ({"trees_of_fits": [9, -1]}, "trees of its fits do not add up"),
+        ({"trees_of_fits": [8.0]}, "are not integers"),
         ({"quantum_exponent": -200}, "too large to be added up"),
-        ({"format": 2}, "unknown entries"),
-        ({"format": 2, "model": None, "quantum_exponent": None}, "not as long"),
+        ({"format": 2}, "has format 2, but diprime"),
         ({"task": "regression"}, "task"),
-        ({"depths": [1]}, "not as long"),
+        ({"depths": [1]}, "the lengths of its arrays"),
         ({"surprise": 1}, "unknown entries"),
     ],
 )
-def test_what_is_wrong_in_the_header_is_said(entries, reason):
+def test_header_errors_state_the_reason(entries, reason):
     with pytest.raises(ModelFileError, match=reason):
-        from_bytes(with_header(FILES["two"], **entries))
+        from_bytes(changed(FILES["two"], **entries))
 
 
-def test_a_ledger_that_did_not_pay_for_rounds_is_refused():
+def test_ledger_without_a_charge_for_rounds_is_refused():
     ledger = read_header(FILES["two"])["ledger"]
-    ledger["charges"][0]["kind"] = "leaf sums"
-    with pytest.raises(ModelFileError, match="does not say what the leaves cost"):
-        from_bytes(with_header(FILES["two"], ledger=ledger))
+    ledger["charges"][0]["kind"] = "leaf-sums"
+    with pytest.raises(ModelFileError, match="does not state the cost of the leaves"):
+        from_bytes(changed(FILES["two"], ledger=ledger))
 
 
 def test_a_tree_on_three_features_is_refused():

@@ -1,6 +1,5 @@
 """The baselines: what scikit-learn asks of them, what their ledgers say, and what their trees do."""
 
-import inspect
 import math
 import re
 from fractions import Fraction
@@ -12,27 +11,31 @@ from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from diprime import Categorical, Domain, Ledger, Numeric, PrivacyWarning
-from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
-from diprime.domain.target_layout import TargetLayout
-from diprime.paper.baselines.branches import Branches
-from diprime.paper.baselines.forest import LEAF, Tree
-from diprime.paper.baselines.growth import Records, grow, prune, split_costs
-from diprime.paper.baselines.recipes import (
+from diprime.domain.encoding import TargetLayout
+from diprime.forest.candidates import MAX_UNITS, MIN_UNITS
+from diprime.paper import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
+from diprime.paper.multiway import (
+    LEAF,
     MAX_ROWS,
+    BaselineRows,
+    Branches,
+    MultiwayTree,
     PublishedDecisionForest,
     PublishedRandomForest,
     PublishedRegression,
     Recipe,
     explained,
+    grow,
+    prune,
+    split_costs,
 )
 from diprime.privacy.charges import UnpaidReleaseError
 from diprime.privacy.mechanisms.laplace import laplace_variance
-from diprime.privacy.mechanisms.selection import exponential_pmf
-from diprime.privacy.mechanisms.weights import weight_table
+from diprime.privacy.mechanisms.selection import exponential_pmf, weight_table
 from diprime.privacy.randomness import RandomSource
-from diprime.training.splitting.cost import MAX_UNITS, MIN_UNITS
-from tests.docstrings import read_defaults, read_sections
+from tests.docstrings import read_sections
 from tests.guarantees.leaks import Secrets, keys_of_streams, leaks
+from tests.paid import open_account, so_far
 from tests.small_data import DOMAINS, make
 from tests.spies import Draws, Releases
 
@@ -53,9 +56,6 @@ def fit(estimator, n=500, **parameters):
 
 # -- scikit-learn's checks --------------------------------------------------------------------------------------------
 
-# The checks of accuracy fit 200 and 300 rows, which say next to nothing at epsilon = 1; at 1000 all must pass.
-NEEDS_MORE_ROWS = {"check_classifiers_train", "check_regressors_train", "check_regressors_int"}
-
 
 @not_private
 @parametrize_with_checks([estimator(1000, "infer", random_state=0) for estimator in ESTIMATORS])
@@ -63,25 +63,19 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.audit  # test_scikit_learn_checks passes the same checks with little noise
 @not_private
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_scikit_learn_checks_with_default_parameters(estimator, accounting):
     model = estimator(domain="infer", accounting=accounting, random_state=0)
     results = check_estimator(model, on_fail=None, on_skip=None)
-    failed = {result["check_name"] for result in results if result["status"] == "failed"}
-    assert failed <= NEEDS_MORE_ROWS
+    assert {result["check_name"] for result in results if result["status"] == "failed"} == set()
     assert len(results) > 45
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_the_documentation_names_every_parameter(estimator):
-    documented = read_defaults(estimator)
-    arguments = inspect.signature(estimator).parameters
-    assert list(documented) == list(arguments)
-    assert documented.pop("domain") is None  # it must be given
-    for name, default in documented.items():
-        assert default.replace('"', "'") == repr(arguments[name].default), name
+def test_documentation_names_every_attribute(estimator):
     documented = set(re.findall(r"^(\w+_) : ", read_sections(estimator)["Attributes"], flags=re.MULTILINE))
     fitted = {name for name in vars(fit(estimator)) if name.endswith("_")}
     assert fitted == documented - {"feature_names_in_"}
@@ -90,7 +84,7 @@ def test_the_documentation_names_every_parameter(estimator):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("epsilon", 0, "epsilon must be a positive number, got 0"),
+        ("epsilon", 0, "epsilon must be a positive number, or infinity for a fit without privacy, got 0"),
         ("n_estimators", "auto", "n_estimators must be an integer from 1 to 65535, got 'auto'."),
         ("n_estimators", 0, "n_estimators must be an integer from 1 to 65535, got 0."),
         ("max_depth", 1.5, "max_depth must be an integer from 0 to 20, got 1.5."),
@@ -107,7 +101,7 @@ def test_bad_parameters_are_refused(name, value, message):
 def test_trees_that_would_not_fit_in_memory_are_refused():
     domain = Domain({name: Categorical(range(200)) for name in "abc"}, Categorical([0, 1]))
     model = DPRandomForestClassifier(domain=domain, max_depth=3)
-    with pytest.raises(ValueError, match=r"may have 8,242,408 leaves, more than 1,048,576; lower max_depth"):
+    with pytest.raises(ValueError, match=r"can have 8,242,408 leaves, more than 1,048,576\. Reduce max_depth"):
         model.fit([[0, 0, 0]], [1])
     assert len(model.set_params(max_depth=2).fit([[0, 0, 0]], [1]).predict([[1, 2, 3]])) == 1
 
@@ -124,8 +118,8 @@ def test_splits_are_calibrated_to_the_ranges_that_are_proven(layout):
             (PublishedRandomForest, lambda units: 2 * units),
         ):
             recipe = recipe_type(epsilon, 3, 2, 5, layout)
-            receipts = recipe.pay(Ledger(epsilon))
-            assert receipts.splits.charge.calibrated_to == range_of(recipe.units)
+            receipts = recipe.pay(open_account(epsilon))
+            assert receipts.splits.charge.sensitivity.n == range_of(recipe.units)
             table = recipe._selection(receipts.splits, RandomSource(0).streams(1)).table
             assert np.array_equal(table, weight_table(recipe.per_query, range_of(recipe.units), 5))
 
@@ -137,27 +131,28 @@ def test_splits_are_calibrated_to_the_ranges_that_are_proven(layout):
     recipe=st.sampled_from([Recipe, PublishedRandomForest, PublishedRegression, PublishedDecisionForest]),
 )
 @settings(deadline=None, max_examples=50)
-def test_a_recipe_charges_epsilon_to_the_last_digit(epsilon, n_trees, depth, recipe):
+def test_recipe_charges_exactly_epsilon(epsilon, n_trees, depth, recipe):
     layout = TargetLayout.of_number(4096) if recipe is PublishedRegression else TargetLayout.of_classes(3)
-    ledger = Ledger(epsilon)
-    recipe(epsilon, n_trees, depth, 5, layout).pay(ledger)
+    account = open_account(epsilon)
+    recipe(epsilon, n_trees, depth, 5, layout).pay(account)
+    ledger = so_far(account)
     assert ledger.total == epsilon
     assert (ledger.strict_total == epsilon) == (recipe in (Recipe, PublishedRandomForest))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_a_strict_fit_is_private(estimator):
+def test_strict_fit_is_private(estimator):
     ledger = fit(estimator, epsilon=0.7, max_depth=2).privacy_
     assert ledger.is_private
     assert ledger.total == ledger.strict_total == Fraction(7, 10)
-    assert [(c.what, c.times, c.epsilon) for c in ledger.charges] == [
+    assert [(c.description, c.n_releases, c.epsilon) for c in ledger.charges] == [
         ("sums of nodes", 30, Fraction(7, 500)),
         ("splits", 20, Fraction(7, 500)),
     ]
 
 
-def test_what_the_published_regression_truly_costs():
-    with pytest.warns(PrivacyWarning, match="accounting='paper' counts less than is spent"):
+def test_true_cost_of_the_published_regression():
+    with pytest.warns(PrivacyWarning, match="understates the privacy loss"):
         ledger = fit(DPRandomForestRegressor, epsilon=8, max_depth=3, accounting="paper").privacy_
     sums, splits, aside = ledger.charges
     assert (sums.total, sums.strict_total) == (4, math.inf)
@@ -170,15 +165,15 @@ def test_what_the_published_regression_truly_costs():
     assert Ledger.from_json(ledger.to_json()) == ledger
 
 
-def test_what_the_published_decision_forest_truly_costs():
-    with pytest.warns(PrivacyWarning, match="counts less than is spent"):
+def test_true_cost_of_the_published_decision_forest():
+    with pytest.warns(PrivacyWarning, match="understates the privacy loss"):
         ledger = fit(DPDecisionForestClassifier, accounting="paper").privacy_
     assert [charge.strict_total for charge in ledger.charges] == [math.inf, math.inf]
     assert ledger.total == 1
     assert not ledger.is_private
 
 
-def test_the_published_classifier_keeps_its_promise():
+def test_published_classifier_is_private():
     ledger = fit(DPRandomForestClassifier, accounting="paper").privacy_  # a warning would be an error
     assert ledger.is_private
     assert ledger.total == ledger.strict_total == 1
@@ -231,11 +226,11 @@ def test_no_sum_wraps_around_at_the_largest_number_of_rows(share, units):
         assert found.tolist() == [math.floor(units * squares / (2 * MAX_ROWS))]
 
 
-def test_more_rows_than_that_are_refused():
+def test_rows_beyond_the_limit_are_refused():
     targets = np.broadcast_to(np.int32(0), (MAX_ROWS + 1,))
-    Records(np.zeros((1, 0), dtype=np.uint8), targets[1:], TargetLayout.of_classes(2))
+    BaselineRows(np.zeros((1, 0), dtype=np.uint8), targets[1:], TargetLayout.of_classes(2))
     with pytest.raises(ValueError, match=r"more rows than the 67,108,864 that are supported"):
-        Records(np.zeros((1, 0), dtype=np.uint8), targets, TargetLayout.of_classes(2))
+        BaselineRows(np.zeros((1, 0), dtype=np.uint8), targets, TargetLayout.of_classes(2))
 
 
 @st.composite
@@ -247,7 +242,7 @@ def neighbours(draw, of_number):
     targets = st.sampled_from([0, 1, 2000, 4095, 4096]) if of_number else st.integers(0, 2)
     target = draw(st.lists(targets, min_size=n, max_size=n))
     layout = TargetLayout.of_number(4096) if of_number else TargetLayout.of_classes(3)
-    return n_branches, Records(np.array(branches, dtype=np.uint8), np.array(target, dtype=np.int32), layout)
+    return n_branches, BaselineRows(np.array(branches, dtype=np.uint8), np.array(target, dtype=np.int32), layout)
 
 
 def opposed_features(of_number):
@@ -255,14 +250,14 @@ def opposed_features(of_number):
     one = 4096 if of_number else 1
     branches = np.array([[0] * 4 + [1] * 4 + [0], [1] * 4 + [0] * 4 + [0]], dtype=np.uint8)
     layout = TargetLayout.of_number(4096) if of_number else TargetLayout.of_classes(3)
-    return np.array([2, 2]), Records(branches, np.array([0] * 4 + [one] * 5, dtype=np.int32), layout)
+    return np.array([2, 2]), BaselineRows(branches, np.array([0] * 4 + [one] * 5, dtype=np.int32), layout)
 
 
 def pmf_of_splits(recipe, records, n_branches):
     node = np.zeros(len(records.target), dtype=np.int64)
     sums = records.sums(node, 1)
     costs = split_costs(records, node, n_branches, recipe, sums, sums)
-    selection = recipe._selection(recipe.pay(Ledger(math.inf)).splits, RandomSource(0).streams(1))
+    selection = recipe._selection(recipe.pay(open_account(math.inf)).splits, RandomSource(0).streams(1))
     return exponential_pmf(costs[0].tolist(), selection.table)
 
 
@@ -270,7 +265,7 @@ def is_covered(recipe_type, epsilon, drawn):
     """Return whether the charge of splits covers what the last record changes in their probabilities."""
     n_branches, records = drawn
     recipe = recipe_type(epsilon, 1, 2, len(n_branches), records.layout)
-    charge = recipe.pay(Ledger(epsilon)).splits.charge
+    charge = recipe.pay(open_account(epsilon)).splits.charge
     limit = math.exp((charge.strict_measure or charge.measure).epsilon) * (1 + 1e-9)
     more = pmf_of_splits(recipe, records, n_branches)
     less = pmf_of_splits(recipe, records.only(np.arange(len(records.target)) < len(records.target) - 1), n_branches)
@@ -312,14 +307,16 @@ def test_no_stream_is_drawn_from_twice(estimator, accounting, monkeypatch):
     assert len(draws.spans) >= n_picks + n_rows, "each pick, and each node with noise, has a stream of its own"
 
 
-def test_trees_that_were_not_paid_for_are_not_grown():
-    records = Records(np.zeros((2, 9), dtype=np.uint8), np.arange(9, dtype=np.int32) % 2, TargetLayout.of_classes(2))
+def test_trees_without_receipts_are_not_grown():
+    records = BaselineRows(
+        np.zeros((2, 9), dtype=np.uint8), np.arange(9, dtype=np.int32) % 2, TargetLayout.of_classes(2)
+    )
     recipe = Recipe(Fraction(10**6), 2, 1, 2, records.layout)
-    receipts = recipe.pay(Ledger(Fraction(10**6)))
+    receipts = recipe.pay(open_account(Fraction(10**6)))
     for _ in range(2):
         grow(records, np.array([2, 2]), recipe, receipts, RandomSource(0))
     assert (receipts.sums.unused, receipts.splits.unused) == (0, 0)
-    with pytest.raises(UnpaidReleaseError, match="sums of nodes: 0 of 4 paid releases are left"):
+    with pytest.raises(UnpaidReleaseError, match=r"sums of nodes: . releases requested, but only 0 of 4 charged"):
         grow(records, np.array([2, 2]), recipe, receipts, RandomSource(0))
 
 
@@ -328,12 +325,12 @@ def test_sums_are_released_with_the_noise_that_is_charged(of_number):
     layout = TargetLayout.of_number(4096) if of_number else TargetLayout.of_classes(2)
     recipe = Recipe(Fraction(3), 2, 1, 4, layout)
     sums = np.zeros((20_000, 2), dtype=np.int64)
-    noise = recipe.release(sums, recipe.pay(Ledger(Fraction(3))).sums, RandomSource(0))
+    noise = recipe.release(sums, recipe.pay(open_account(Fraction(3))).sums, RandomSource(0))
     assert recipe.per_query == Fraction(1, 2)
     assert np.var(noise) == pytest.approx(laplace_variance(Fraction(1, 2), layout.units), rel=0.06)
 
 
-def test_strict_growth_sees_nothing_but_what_is_released(monkeypatch):
+def test_strict_growth_depends_on_released_values_only(monkeypatch):
     # With releases and picks held fixed, other records must give the same tree.
     monkeypatch.setattr(Recipe, "release", lambda self, sums, *_: np.arange(1, 2 * len(sums) + 1).reshape(-1, 2) % 7)
     monkeypatch.setattr(Recipe, "select", lambda self, costs, *_: costs.argmin(axis=1))
@@ -344,8 +341,10 @@ def test_strict_growth_sees_nothing_but_what_is_released(monkeypatch):
         branches, target = rng.integers(0, 3, (3, n)).astype(np.uint8), rng.integers(0, 2, n).astype(np.int32)
         recipe = Recipe(Fraction(1), 1, 2, 3, layout)
         recipe.costs = lambda scores, *_: 2 - np.arange(scores.size).reshape(scores.shape) % 3
-        receipts = recipe.pay(Ledger(Fraction(1)))
-        trees.append(grow(Records(branches, target, layout), np.array([3, 3, 3]), recipe, receipts, RandomSource(0)))
+        receipts = recipe.pay(open_account(Fraction(1)))
+        trees.append(
+            grow(BaselineRows(branches, target, layout), np.array([3, 3, 3]), recipe, receipts, RandomSource(0))
+        )
     assert {2, 1, LEAF} <= set(trees[0].features.tolist()), "or nothing is known of splits"
     for tree in trees[1:]:
         for name in ("features", "first_children", "shares", "sizes"):
@@ -389,7 +388,7 @@ def test_every_level_has_a_branch_and_so_have_other_levels_and_missing_values(n_
 # -- trees ------------------------------------------------------------------------------------------------------------
 
 
-def best_tree(records, n_branches, rows, open_features, depth, parent):
+def best_tree(records, n_branches, rows, undeclared_features, depth, parent):
     """Grow the tree without noise, one node at a time: (share of class one, feature, children)."""
     target = records.target[rows]
     share = target.mean() if len(target) else parent
@@ -400,10 +399,10 @@ def best_tree(records, n_branches, rows, open_features, depth, parent):
         parts = [target[records.branches[j, rows] == b] for b in range(n_branches[j])]
         return sum(len(part) * part.var() for part in parts if len(part))
 
-    best = min(open_features, key=error)
+    best = min(undeclared_features, key=error)
     children = [
         best_tree(
-            records, n_branches, rows[records.branches[best, rows] == b], open_features - {best}, depth - 1, share
+            records, n_branches, rows[records.branches[best, rows] == b], undeclared_features - {best}, depth - 1, share
         )
         for b in range(n_branches[best])
     ]
@@ -426,9 +425,9 @@ def test_without_noise_trees_split_where_the_least_error_is_left(recipe_type):
     branches = np.stack([rng.integers(0, b, 4000) for b in n_branches]).astype(np.uint8)
     p = 1 / (1 + np.exp(-(branches[0] - 1.0) - 0.7 * branches[1] + 0.9 * branches[2] * branches[3]))
     target = (rng.random(4000) < p).astype(np.int32)
-    records = Records(branches, target, TargetLayout.of_classes(2))
+    records = BaselineRows(branches, target, TargetLayout.of_classes(2))
     recipe = recipe_type(math.inf, 1, 3, 4, records.layout)
-    tree = grow(records, n_branches, recipe, recipe.pay(Ledger(math.inf)), RandomSource(0))
+    tree = grow(records, n_branches, recipe, recipe.pay(open_account(math.inf)), RandomSource(0))
     expected = best_tree(records, n_branches, np.arange(4000), {0, 1, 2, 3}, 3, 0.5)
     compare(as_nested(tree, n_branches), expected)
 
@@ -453,22 +452,7 @@ def test_without_noise_a_regression_tree_holds_the_means_of_its_leaves(accountin
     assert model.forest_.features[0] == 0  # "level", which decides the target
 
 
-def test_a_feature_is_used_once_on_a_path():
-    forest = fit(DPRandomForestClassifier, epsilon=0.01, max_depth=4).forest_
-
-    def check(node, above):
-        feature = forest.features[node]
-        assert feature not in above
-        if feature != LEAF:
-            for b in range(forest.branches.n_branches[feature]):
-                check(forest.first_children[node] + b, above | {feature})
-
-    for root in forest.roots:
-        check(root, set())
-    assert len(forest.features) > 100
-
-
-def test_the_roots_of_a_decision_forest_differ_while_they_can():
+def test_roots_of_a_decision_forest_differ_while_they_can():
     model = fit(DPDecisionForestClassifier, epsilon=1000, n_estimators=10, max_depth=1, pruning=False)
     roots = model.forest_.features[model.forest_.roots].tolist()
     assert sorted(roots[:4]) == sorted(roots[4:8]) == [0, 1, 2, 3]
@@ -486,7 +470,7 @@ def test_pruning_undoes_splits_that_do_not_purify_except_those_of_roots():
         features = np.array([0, 1, 1, *[LEAF] * 4], dtype=np.int32)
         first_children = np.array([1, 3, 5, 0, 0, 0, 0])
         sizes = np.array([100, 50, 50, 25, 25, 25, 25], dtype=float)
-        return Tree(features, first_children, np.array([half, half, half, *below]), sizes)
+        return MultiwayTree(features, first_children, np.array([half, half, half, *below]), sizes)
 
     assert prune(tree([pure, pure[::-1], half, half]), n_branches).features.tolist() == [0, 1, *[LEAF] * 5]
     assert prune(tree([half] * 4), n_branches).features.tolist() == [0, *[LEAF] * 6]
@@ -494,33 +478,14 @@ def test_pruning_undoes_splits_that_do_not_purify_except_those_of_roots():
 
 
 @not_private
-@pytest.mark.parametrize("pruning", [True, False])
-def test_pruned_forests_predict(pruning):
-    model = fit(DPDecisionForestClassifier, epsilon=50, max_depth=4, pruning=pruning, random_state=0)
-    unpruned = fit(DPDecisionForestClassifier, epsilon=50, max_depth=4, pruning=False, random_state=0)
-    n_splits = [np.count_nonzero(m.forest_.features != LEAF) for m in (model, unpruned)]
-    assert (n_splits[0] < n_splits[1]) == pruning
-    X, y = make("classification", 1000, seed=1)
-    assert np.mean(model.predict(X) == y) > 0.7
-
-
-@not_private
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
-def test_a_tree_without_splits_predicts_the_majority(estimator, accounting):
+def test_tree_without_splits_predicts_the_majority(estimator, accounting):
     X, y = make("classification", 3000)
     model = estimator(20, DOMAINS["classification"], max_depth=0, accounting=accounting).fit(X, y)
     classes, counts = np.unique(y, return_counts=True)
     assert set(model.predict(X)) == {classes[counts.argmax()]}
     assert model.privacy_.total == 20
-
-
-@pytest.mark.parametrize("estimator", CLASSIFIERS)
-def test_votes_are_weighted_by_confidence_in_decision_forests_only(estimator):
-    model = fit(estimator, max_depth=1)
-    weights = model.forest_.values.max(axis=1)
-    assert np.all(weights == 1) == (estimator is DPRandomForestClassifier)
-    assert np.all(np.count_nonzero(model.forest_.values, axis=1) == 1)
 
 
 @not_private
@@ -530,19 +495,6 @@ def test_strict_regression_stays_in_the_range_and_the_published_one_does_not():
         values = model.forest_.values
         inside = values.min() >= 0 and values.max() <= 10
         assert inside == (accounting == "strict")
-
-
-@not_private
-@pytest.mark.parametrize("accounting", ACCOUNTINGS)
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_a_seed_gives_the_same_forest_and_no_seed_another(estimator, accounting):
-    def arrays(seed):
-        forest = fit(estimator, accounting=accounting, random_state=seed).forest_
-        return forest.features.tobytes() + forest.values.tobytes()
-
-    assert arrays(3) == arrays(3)
-    assert arrays(3) != arrays(4)
-    assert arrays(None) != arrays(None)
 
 
 @not_private
@@ -574,17 +526,5 @@ def score(estimator, **parameters):
         (DPDecisionForestClassifier, "paper", 0.74),
     ],
 )
-def test_a_fair_budget_buys_most_of_the_signal(estimator, accounting, least):
+def test_moderate_epsilon_finds_most_of_the_signal(estimator, accounting, least):
     assert score(estimator, epsilon=20, max_depth=2, accounting=accounting) > least
-
-
-@not_private
-def test_with_the_published_sensitivity_of_one_splits_are_random():
-    # One split is made, and only one of the four features is of any use.
-    assert score(DPRandomForestClassifier, epsilon=20, max_depth=1, accounting="paper") < 0.5
-
-
-@not_private
-def test_with_the_published_floor_splits_are_random_where_epsilon_is_large():
-    low, high = (score(DPRandomForestRegressor, epsilon=e, max_depth=2, accounting="paper") for e in (20, 1000))
-    assert high < low - 0.1

@@ -9,14 +9,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, PrivacyWarning
-from diprime.domain.target_layout import TargetLayout
-from diprime.paper import theory
-from diprime.paper.accounting import PUBLISHED
-from diprime.privacy.mechanisms.selection import exponential_pmf, permute_and_flip_pmf
-from diprime.privacy.mechanisms.weights import weight_table
+from diprime.domain.encoding import TargetLayout
+from diprime.forest.sums import STRICT, leaf_charge, release_leaves
+from diprime.paper import PUBLISHED, theory
+from diprime.privacy.mechanisms.selection import exponential_pmf, permute_and_flip_pmf, weight_table
 from diprime.privacy.randomness import RandomSource
-from diprime.training.leaves import leaf_charge, release_leaves
-from diprime.training.policy import STRICT
 from tests.goodness import fits
 from tests.paid import pay
 
@@ -91,20 +88,6 @@ def test_published_bound_on_squared_error_exceeds_any_squared_error():
     assert theory.published_sse_excess(1000, 375, epsilon=math.inf) == 1000
 
 
-def test_bounds_on_squared_error_scale_with_the_target():
-    for bound in (theory.published_sse_excess, theory.sse_excess):
-        assert bound(100, 20, 0.5, 3.0) == pytest.approx(9 * bound(100, 20, 0.5))
-
-
-def test_the_error_of_noisy_means_agrees_with_a_simulation():
-    rng = np.random.default_rng(0)
-    n, epsilon = 30, 0.4
-    y = rng.uniform(-1, 1, n)
-    means = y.mean() + rng.laplace(0, 2 / (n * epsilon), (50_000, 1))
-    simulated = np.mean(np.sum((y - means) ** 2, axis=1)) - sse(y)
-    assert simulated == pytest.approx(8 / (n * epsilon**2), rel=0.05)
-
-
 def test_noise_scaled_by_the_true_count_is_not_private():
     """Two leaves differ by one row, and the privacy loss of the released mean is unbounded."""
     epsilon = 1.0
@@ -155,7 +138,7 @@ def test_corrected_bound_on_accuracy_holds(split, epsilon):
 
 
 @pytest.mark.parametrize("n", [10, 11, 100, 101])
-def test_the_cost_of_the_split_in_the_corrected_bound_is_attained(n):
+def test_cost_of_the_split_in_the_corrected_bound_is_attained(n):
     y = (np.arange(n) >= n // 2).astype(int)
     for t in range(1, (n + 1) // 2):
         assert 1 - correct_of_split(y, n - t) / n == pytest.approx(theory.accuracy_loss(n, t, epsilon=1e6))
@@ -180,7 +163,7 @@ def test_published_bound_on_accuracy_holds_against_the_same_split(split, epsilon
 
 
 @pytest.mark.parametrize(("few", "many"), [(0, 1), (0, 5), (3, 4), (20, 22)])
-def test_the_flip_probability_agrees_with_a_simulation(few, many):
+def test_flip_probability_agrees_with_a_simulation(few, many):
     rng = np.random.default_rng(0)
     epsilon, draws = 0.5, 400_000
     a, b = (np.maximum(0, n + rng.laplace(0, 1 / epsilon, draws)) for n in (few, many))
@@ -190,7 +173,7 @@ def test_the_flip_probability_agrees_with_a_simulation(few, many):
 
 
 @given(st.integers(1, 10_000), EPSILONS)
-def test_noise_costs_a_leaf_few_mistakes_whatever_its_size(margin, epsilon):
+def test_noise_costs_a_leaf_few_mistakes_at_any_size(margin, epsilon):
     assert margin * theory.flip_probability(margin, epsilon) <= 0.2935 / epsilon
 
 
@@ -234,20 +217,13 @@ def test_published_occupancy_is_attained_in_the_limit():
     assert 1 - exact == pytest.approx(theory.occupancy(1, core_of(values, t), epsilon))
 
 
-def test_the_refined_bound_on_occupancy_is_much_larger():
-    published = theory.occupancy(1, 0.5, 0.05)
-    assert published < 0.52
-    assert theory.occupancy(1, 0.5, 0.05, inner=0.25, rows_between=125) > 0.99
-    assert theory.occupancy(1, 0.5, 0.05, inner=0.5, rows_between=0) == published
-
-
 def root_splits(X, y, domain, method, n_trees, epsilon_split, **parameters):
     """Fit many independent trees of depth one, and return how many rows go left in each."""
     share = 0.5
     with pytest.warns(PrivacyWarning):
         model = DiPriMeClassifier(
             n_trees * epsilon_split / share, domain, method=method, n_estimators=n_trees, max_depth=1, n_jobs=1,
-            split_share=share, partition=False, random_state=0, **parameters,
+            split_share=share, disjoint_rows=False, random_state=0, **parameters,
         ).fit(X, y)  # fmt: skip
     return np.count_nonzero(model.apply(X) == 0, axis=0)
 
@@ -319,8 +295,11 @@ def test_choosing_among_medians_can_be_less_balanced_than_random():
         (lambda: theory.sse_excess(10, 2, 1.0, -1.0), "bound must be positive"),
         (lambda: theory.published_accuracy_loss(2, math.nan, 0.7), "epsilon must be positive, got nan"),
         (lambda: theory.accuracy_loss(10, 2, 1.0, 0.4), "purity must be between 0.5 and 1, got 0.4"),
-        (lambda: theory.occupancy(1.0, 2.0, 1.0), "Lengths must rise from 0 over inner and core to width"),
-        (lambda: theory.occupancy(1.0, 0.5, 1.0, inner=0.6), "Lengths must rise"),
+        (
+            lambda: theory.occupancy(1.0, 2.0, 1.0),
+            "0 <= inner <= core <= width must hold, got inner=2.0, core=2.0 and width=1.0",
+        ),
+        (lambda: theory.occupancy(1.0, 0.5, 1.0, inner=0.6), "inner <= core <= width must hold, got inner=0.6"),
         (lambda: theory.occupancy(1.0, 0.5, -1.0), "must not be negative, got -1.0 and 0"),
         (lambda: theory.left_count_probabilities([2.0], 0, 1, 1.0), "low must be below high and values between them"),
         (lambda: theory.left_count_probabilities([], 1, 0, 1.0), "low must be below high"),
@@ -329,11 +308,3 @@ def test_choosing_among_medians_can_be_less_balanced_than_random():
 def test_arguments_out_of_range_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_bounds_are_defined_in_limiting_cases():
-    assert theory.occupancy(1.0, 1.0, 0.0) == 1.0
-    assert theory.occupancy(1.0, 1.0, 1.0, inner=0.0) == 1.0
-    assert theory.occupancy(1.0, 0.5, 1e6, inner=0.0, rows_between=3) == 0.0
-    assert theory.against_random(1.0, 1.0, 1.0) == 0.0
-    assert theory.left_count_probabilities([0.5, 0.5], 0, 1, 1e5).tolist() == [0.5, 0.0, 0.5]

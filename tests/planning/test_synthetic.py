@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from diprime.domain import MISSING, OTHER, Categorical, Date, Domain, Integer, Numeric
-from diprime.planning.synthetic import KINDS, SyntheticData, stand_in
+from diprime.planning import KINDS, SyntheticData, synthetic_domain
 
 FEATURES = {
     "a": Numeric(0, 10),
@@ -36,36 +36,28 @@ def test_synthetic_rows_take_every_code(target, kind):
     assert len(np.unique(targets)) > 2
 
 
-def test_batches_have_the_same_rows_whenever_they_are_read():
-    batches = SyntheticData(Domain(FEATURES, TARGETS["number"]), 0, KINDS[0]).batches(60_000, rows_per_person=3)
-    first, second = list(batches), list(batches)
-    assert [len(y) for _, y, _ in first] == [50_000, 10_000]
-    assert np.array_equal(np.concatenate([persons for _, _, persons in first]), np.arange(60_000) // 3)
-    for (X, y, _), (X_again, y_again, _) in zip(first, second, strict=True):
-        assert all(X.column(j).values(0, X.n_rows) == X_again.column(j).values(0, X.n_rows) for j in range(X.n_columns))
-        assert np.array_equal(y, y_again)
-
-
-def test_a_stand_in_changes_what_is_open_and_nothing_else():
+def test_synthetic_domain_completes_undeclared_features_only():
     known = {"a": Numeric(0, 10), "c": Categorical(["x", "y"]), "j": Date(parts=["month"])}
-    domain = Domain({**known, "open": Numeric(), "log": Numeric(scale="log"), "text": Categorical()}, Categorical())
-    closed = stand_in(domain)
-    assert not closed.is_open
+    unknown = {"open": Numeric(), "log": Numeric(scale="log"), "when": Date(), "text": Categorical()}
+    domain = Domain({**known, **unknown}, Categorical())
+    closed = synthetic_domain(domain)
+    assert closed.is_complete
     assert {name: closed.features[name] for name in known} == known
     assert closed.features["log"].scale == "log"
-    assert list(closed.features) == list(domain.features)
-    assert stand_in(closed) == closed
+    assert (closed.column_names, closed.encoded_feature_names) == (domain.column_names, domain.encoded_feature_names)
+    assert synthetic_domain(closed) == closed
 
 
-def test_rough_data_are_crowded_and_no_feature_has_an_effect_of_its_own():
-    domain = Domain({name: Numeric(0, 1) for name in "ab"}, Numeric(-5, 5))
-    smooth, rough = (SyntheticData(domain, 3, kind).draw(100_000) for kind in KINDS[1:])
-    for (X, y), below, correlated in ((smooth, 1 / 8, True), (rough, 1 / 2, False)):
-        a, b = (np.array(X.column(j).values(0, X.n_rows)) for j in range(2))
-        assert np.mean(a < 1 / 8) == pytest.approx(below, abs=0.01)
-        ranks = [column.argsort().argsort() / len(column) for column in (a, b)]
-        share = sum(np.corrcoef(rank, y)[0, 1] ** 2 for rank in ranks)
-        assert bool(share > 0.5) is correlated
-        steps = (ranks[0] * 8).astype(int) * 8 + (ranks[1] * 8).astype(int)
-        of_steps = np.bincount(steps, y) / np.bincount(steps)
-        assert np.var(of_steps[steps]) > 0.5 * np.var(y)
+@pytest.mark.parametrize("n_classes", [2, 3, 26])
+@pytest.mark.parametrize("feature", [Numeric(0, 1), Categorical(range(60))], ids=["numbers", "categories"])
+def test_one_feature_of_simple_data_determines_the_class(feature, n_classes):
+    domain = Domain(dict.fromkeys("abc", feature), Categorical(range(n_classes)))
+    for seed in range(5):
+        X, y = SyntheticData(domain, seed, KINDS[0]).draw(50_000)
+        codes, targets = domain.encode(X), domain.encode_target(y)
+        counts = [
+            np.bincount(codes[:, j].astype(np.int64) * n_classes + targets, minlength=256 * n_classes) for j in range(3)
+        ]
+        accuracy = max(of_feature.reshape(256, -1).max(axis=1).sum() for of_feature in counts) / len(y)
+        assert accuracy > 0.9
+        assert np.bincount(targets, minlength=n_classes).min() > 0.5 * len(y) / n_classes

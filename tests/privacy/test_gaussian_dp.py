@@ -1,4 +1,7 @@
-"""Gaussian DP and (epsilon, delta): bounds on the safe side, tight, and the same as other accountants'."""
+"""Bounds of the normal distribution: they contain it, they are tight, and no rounding goes the wrong way.
+
+Gaussian DP and (epsilon, delta): bounds on the safe side, tight, and the same as other accountants'.
+"""
 
 import math
 from fractions import Fraction
@@ -6,27 +9,123 @@ from statistics import NormalDist
 
 import mpmath
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from diprime.privacy import gaussian_dp
 from diprime.privacy.gaussian_dp import (
+    BITS,
+    ONE,
+    Interval,
     covers,
     delta_upper_bound,
     epsilon_below,
     epsilon_of_loss,
     epsilon_upper_bound,
+    exp_of_minus,
     gaussian_as_pure,
     gaussian_budget,
     is_covered_by_some_epsilon,
     is_proven,
+    mills_ratio,
     pure_as_gaussian,
     pure_is_gaussian,
+    square_root,
+    upper_tail,
 )
 from diprime.privacy.measures import PrivacyLoss
+from tests.exact_exp import exp_bounds
+
+mpmath.mp.prec = 1200
+few = settings(deadline=None, max_examples=40)
+
+
+def exactly(x):
+    """Return a fraction as a number of mpmath, which has 1200 bits here."""
+    return mpmath.mpf(x.numerator) / x.denominator
+
+
+def assert_tight(interval, true_value, *, lost_bits):
+    """Check that an interval contains a number, and that it has lost no more than some bits."""
+    low, high = (exactly(bound) for bound in interval.fractions())
+    assert low <= true_value <= high
+    assert interval.high - interval.low < 1 << lost_bits
+
+
+def tail(x):
+    return mpmath.erfc(exactly(x) / mpmath.sqrt(2)) / 2
+
+
+positive = st.fractions(0, 1000) | st.fractions(0, 8) | st.fractions(0, Fraction(1, 10**6))
+
+
+@given(positive, positive)
+@few
+def test_arithmetic_rounds_outwards(a, b):
+    x, y = Interval.around(a), Interval.around(b)
+    for interval, expected in [(x.plus(y), a + b), (x.minus(y), a - b), (x.times(y), a * b), (x, a)]:
+        low, high = interval.fractions()
+        assert low <= expected <= high
+        assert interval.high - interval.low < 4 + 2 * (a + b)
+    if b > Fraction(1, 10**9):
+        low, high = x.over(y).fractions()
+        assert low <= a / b <= high
+        assert high - low < Fraction(1, 1 << 200)
+
+
+@given(positive)
+@example(Fraction(0))
+@example(Fraction(2))
+@few
+def test_square_roots_are_between_their_bounds(value):
+    low, high = square_root(value).fractions()
+    assert low**2 <= value <= high**2
+    assert high - low <= Fraction(1, 1 << (BITS // 2 - 2))
+
+
+@given(positive | st.fractions(0, 250))
+@example(Fraction(0))
+@example(Fraction(BITS))
+@example(Fraction(BITS) + Fraction(1, 10**9))
+@few
+def test_exponentials_are_between_their_bounds(exponent):
+    assert_tight(exp_of_minus(exponent), mpmath.exp(-exactly(exponent)), lost_bits=16)
+    low, high = exp_bounds(exponent)  # and between bounds that no library took part in
+    assert exp_of_minus(exponent).fractions()[0] <= 1 / low
+    assert exp_of_minus(exponent).fractions()[1] >= 1 / high
+
+
+EDGES = [
+    Fraction(x) for x in ("0", "1/1000000", "1/2", "1", "5", "79/10", "8", "8.0000001", "81/10", "12", "21", "400")
+]
+
+
+@pytest.mark.parametrize("x", EDGES)
+def test_tails_at_the_edges(x):
+    at = math.floor(x * ONE)
+    x = Fraction(at, ONE)
+    assert_tight(upper_tail(at), tail(x), lost_bits=60)
+    assert_tight(upper_tail(-at), tail(-x), lost_bits=60)
+    ratio = mills_ratio(at)
+    low, high = (exactly(bound) for bound in ratio.fractions())
+    true_ratio = tail(x) / mpmath.npdf(exactly(x))
+    assert low <= true_ratio <= high
+    assert (high - low) / true_ratio < mpmath.mpf(2) ** -80
+
+
+@given(st.fractions(-40, 40) | st.fractions(-3, 3))
+@few
+def test_tails_are_between_their_bounds(x):
+    at = math.floor(x * ONE)
+    assert_tight(upper_tail(at), tail(Fraction(at, ONE)), lost_bits=60)
+    low, high = upper_tail(at).fractions()
+    assert float(low) == pytest.approx(NormalDist().cdf(-float(x)), rel=1e-9, abs=1e-15)
+    assert low >= 0
+    assert high <= 1
+
 
 MILLIONTH = Fraction(1, 10**6)
-few = settings(deadline=None, max_examples=50)
+fewer = settings(deadline=None, max_examples=30)
 
 
 def powers(low, high):
@@ -59,13 +158,13 @@ def assert_bounds(mu_squared, epsilon):
 
 
 @given(mus_squared, epsilons)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 def test_delta_is_bounded_from_above_and_closely(mu_squared, epsilon):
     assert_bounds(mu_squared, epsilon)
 
 
 @given(deltas, epsilons)
-@few
+@fewer
 def test_delta_is_bounded_closely_where_budgets_are_looked_for(delta, epsilon):
     assert_bounds(gaussian_budget(epsilon, delta), epsilon)
 
@@ -78,16 +177,8 @@ def test_delta_at_the_edges_of_the_ranges(mu_squared, epsilon):
     assert_bounds(mu_squared, epsilon)
 
 
-@given(st.floats(0.01, 4), st.floats(0.01, 4))
-@few
-def test_delta_is_that_of_the_formula_in_floats(mu, epsilon):
-    mu_squared, phi = Fraction(mu) ** 2, NormalDist().cdf
-    expected = phi(-epsilon / mu + mu / 2) - math.exp(epsilon) * phi(-epsilon / mu - mu / 2)
-    assert float(delta_upper_bound(mu_squared, Fraction(epsilon))) == pytest.approx(expected, abs=1e-12)
-
-
 @given(mus_squared, epsilons, st.fractions(1, 3))
-@few
+@fewer
 def test_delta_grows_with_mu_and_falls_with_epsilon(mu_squared, epsilon, factor):
     slack = 1 + Fraction(1, 1 << 50), Fraction(1, 1 << 240)
     delta = delta_upper_bound(mu_squared, epsilon)
@@ -107,7 +198,7 @@ def test_no_loss_has_no_delta_and_an_infinite_loss_has_delta_one():
 
 
 @given(st.sampled_from([Fraction(1, 10**60), Fraction(3, 10**300)]), epsilons)
-@few
+@fewer
 def test_a_tiny_loss_is_rounded_to_the_safe_side(mu_squared, epsilon):
     assert delta_upper_bound(mu_squared, epsilon) >= exact_delta(mu_squared, epsilon)
 
@@ -126,7 +217,7 @@ def test_the_budget_of_the_design():
 
 
 @given(epsilons | powers(4, 5), deltas)
-@few
+@fewer
 def test_a_budget_is_the_largest_that_is_proven(epsilon, delta):
     budget = gaussian_budget(epsilon, delta)
     assert delta_upper_bound(budget, epsilon) <= delta
@@ -146,7 +237,7 @@ def test_budgets_at_the_ends():
 
 
 @given(mus_squared, deltas)
-@few
+@fewer
 def test_the_epsilon_of_a_loss_is_proven_and_close(mu_squared, delta):
     epsilon = epsilon_upper_bound(mu_squared, delta)
     assert delta_upper_bound(mu_squared, epsilon) <= delta
@@ -169,17 +260,18 @@ def test_fractions_of_a_thousand_digits_are_rounded_first(monkeypatch):
     monkeypatch.setattr(gaussian_dp, "density", lambda exponent: exponents.append(exponent) or density(exponent))
     long = Fraction(10**999 + 7, 3**2094 + 1), Fraction(10**999 + 9, 10**998 + 1)
     assert_bounds(*long)
-    (exponent,) = exponents
-    assert exponent.numerator.bit_length() < 3000
-    assert exponent.denominator.bit_length() < 3000
+    assert exponents
+    for exponent in exponents:
+        assert exponent.numerator.bit_length() < 3000
+        assert exponent.denominator.bit_length() < 3000
 
 
 # Mixed losses --------------------------------------------------------------------------------------------------------
 
 
 @given(epsilons, deltas, st.fractions(0, 1))
-@few
-def test_a_budget_covers_pure_charges_and_gaussian_ones_of_what_is_left(epsilon, delta, share):
+@fewer
+def test_budget_covers_pure_charges_and_gaussian_ones_of_the_rest(epsilon, delta, share):
     pure = epsilon * share
     rest = gaussian_budget(epsilon - pure, delta)
     assert covers(epsilon, delta, PrivacyLoss(pure, rest))
@@ -233,7 +325,7 @@ def test_budgets_are_those_of_google_s_accounting(epsilon, delta):
     assert float(gaussian_budget(Fraction(epsilon), Fraction(delta))) == pytest.approx(1 / sigma**2, rel=1e-4)
 
 
-def test_releases_compose_as_in_google_s_accounting():
+def test_composition_matches_google_accounting():
     """Ten releases of different noise, by convolution of their losses, against one sum of μ²."""
     dp_accounting = pytest.importorskip("dp_accounting")
     pld = pytest.importorskip("dp_accounting.pld")
@@ -244,19 +336,6 @@ def test_releases_compose_as_in_google_s_accounting():
     mu_squared = sum((Fraction(1, sigma**2) for sigma in sigmas), Fraction(0))
     expected = accountant.get_epsilon(1e-6)
     assert float(epsilon_upper_bound(mu_squared, MILLIONTH)) == pytest.approx(expected, rel=2e-3)
-
-
-@pytest.mark.parametrize(("sigma", "epsilon"), [(1.0, 1.0), (5.0, 0.3)])
-def test_opendp_does_not_promise_more(sigma, epsilon):
-    """It converts through zCDP, with the same ρ = μ²/2, which is looser: its epsilon at our delta is not smaller."""
-    dp = pytest.importorskip("opendp.prelude", reason="OpenDP is large, and not among the dependencies of tests")
-    delta = delta_upper_bound(1 / Fraction(sigma) ** 2, Fraction(epsilon))
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
-    measurement = dp.m.make_gaussian(*space, sigma)
-    assert measurement.map(1.0) == pytest.approx(1 / sigma**2 / 2)
-    theirs = dp.c.make_zCDP_to_approxDP(measurement).map(1.0).epsilon(float(delta))
-    assert epsilon <= theirs <= 2 * epsilon
 
 
 # -- pure releases as Gaussian ones ------------------------------------------------------------------------------------
@@ -273,7 +352,7 @@ def exact_mu_squared(epsilon):
 
 
 @given(pure_epsilons)
-@few
+@fewer
 def test_the_mu_of_a_pure_release_is_bounded_from_above_and_closely(epsilon):
     bound, exact = pure_as_gaussian(epsilon), exact_mu_squared(epsilon)
     with mpmath.workprec(1500):
@@ -282,7 +361,7 @@ def test_the_mu_of_a_pure_release_is_bounded_from_above_and_closely(epsilon):
 
 
 @given(pure_epsilons, st.fractions(0, 3))
-@few
+@fewer
 def test_randomised_response_has_no_more_delta_than_its_mu_at_any_epsilon(epsilon, share):
     """Pure DP is randomised response at worst: its hockey-stick divergence must be below that of the Gaussian."""
     at = epsilon * share
@@ -303,7 +382,7 @@ def test_three_quarters_of_the_mu_of_a_pure_release_would_not_do():
 
 
 @given(pure_epsilons)
-@few
+@fewer
 def test_the_epsilon_of_a_mu_is_covered_by_it_and_close(epsilon):
     mu_squared = pure_as_gaussian(epsilon)
     back = gaussian_as_pure(mu_squared)
@@ -311,16 +390,8 @@ def test_the_epsilon_of_a_mu_is_covered_by_it_and_close(epsilon):
     assert epsilon * (1 - Fraction(1, 1 << 18)) <= back <= epsilon * (1 + Fraction(1, 1 << 18))
 
 
-def test_pure_releases_at_the_edges():
-    assert pure_as_gaussian(Fraction(0)) == 0
-    assert pure_as_gaussian(math.inf) == pure_as_gaussian(Fraction(1000)) == math.inf
-    assert gaussian_as_pure(Fraction(0)) == 0
-    assert pure_is_gaussian(Fraction(1), math.inf)
-    assert not pure_is_gaussian(Fraction(1, 10**6), Fraction(0))
-
-
 @given(mus_squared, deltas)
-@few
+@fewer
 def test_the_budget_just_below_a_mu_is_below_it(mu_squared, delta):
     below = epsilon_below(mu_squared, delta)
     if below:

@@ -19,7 +19,6 @@ from diprime.privacy.measures import (
     exact_epsilon,
     exact_text,
     exp_upper_bound,
-    rounded_down_text,
     rounded_text,
     share_of,
 )
@@ -72,12 +71,6 @@ def test_an_epsilon_that_floats_cannot_compute_with_is_refused(extreme):
         exact_epsilon(extreme)
 
 
-@given(st.floats(1e-200, 1e200))
-@settings(deadline=None)
-def test_epsilon_reads_back_as_the_same_float(epsilon):
-    assert float(exact_epsilon(epsilon)) == epsilon
-
-
 @pytest.mark.parametrize("infinite", [math.inf, np.inf, np.float32("inf"), Decimal("Infinity")])
 def test_infinity_means_no_privacy(infinite):
     assert exact_epsilon(infinite) == math.inf
@@ -104,11 +97,6 @@ def test_shares_are_exact(epsilon, share):
     assert share_of(epsilon, share) + share_of(epsilon, 1 - share) == epsilon
 
 
-def test_shares_of_infinity():
-    assert share_of(math.inf, Fraction(1, 3)) == math.inf
-    assert share_of(math.inf, Fraction(0)) == 0
-
-
 # Pure epsilon --------------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +113,7 @@ def test_releases_without_noise_cost_infinity_and_no_release_costs_nothing():
 
 
 @pytest.mark.parametrize("given_epsilon", [1, 0, 0.1, Fraction(1, 3), math.inf, Decimal("0.1"), np.float64(0.1)])
-def test_a_cost_is_a_fraction_or_infinity_whatever_it_is_made_from(given_epsilon):
+def test_costs_are_fractions_or_infinity(given_epsilon):
     epsilon = PureEpsilon(given_epsilon).epsilon
     assert isinstance(epsilon, Fraction) or epsilon == math.inf
     assert float(epsilon) == float(given_epsilon)
@@ -137,11 +125,6 @@ def test_a_cost_that_no_budget_could_refuse_is_an_error(bad):
     """A negative cost would give budget back; a comparison with NaN is never true."""
     with pytest.raises(ValueError, match="positive"):
         PureEpsilon(bad)
-
-
-def test_a_cost_does_not_change():
-    with pytest.raises(AttributeError):
-        PureEpsilon(Fraction(1)).epsilon = Fraction(0)
 
 
 # Gaussian DP ---------------------------------------------------------------------------------------------------------
@@ -186,17 +169,17 @@ def test_losses_add_up_by_measure_and_the_larger_bounds_both():
 
 
 def test_a_group_costs_its_size_in_epsilon_and_in_mu():
-    assert PrivacyLoss(Fraction(1), Fraction(1, 3)).of_group(2) == PrivacyLoss(Fraction(2), Fraction(4, 3))
-    assert PrivacyLoss(Fraction(1), Fraction(1, 3)).of_group(5) == PrivacyLoss(Fraction(5), Fraction(25, 3))
+    assert PrivacyLoss(Fraction(1), Fraction(1, 3)).for_units(2) == PrivacyLoss(Fraction(2), Fraction(4, 3))
+    assert PrivacyLoss(Fraction(1), Fraction(1, 3)).for_units(5) == PrivacyLoss(Fraction(5), Fraction(25, 3))
 
 
 def test_the_delta_of_a_group_grows_with_e_to_the_epsilon():
     tiny = Fraction(1, 10**9)
     loss = PrivacyLoss(Fraction(1), delta=tiny)
-    assert loss.of_group(1) == loss
-    assert float(loss.of_group(3).delta) == pytest.approx(1e-9 * (1 + math.e + math.e**2))
-    assert float(PrivacyLoss(delta=tiny).of_group(4).delta) == pytest.approx(4e-9)
-    assert PrivacyLoss(math.inf, delta=tiny).of_group(2) == PrivacyLoss(math.inf, delta=Fraction(1))
+    assert loss.for_units(1) == loss
+    assert float(loss.for_units(3).delta) == pytest.approx(1e-9 * (1 + math.e + math.e**2))
+    assert float(PrivacyLoss(delta=tiny).for_units(4).delta) == pytest.approx(4e-9)
+    assert PrivacyLoss(math.inf, delta=tiny).for_units(2) == PrivacyLoss(math.inf, delta=Fraction(1))
 
 
 # Delta ---------------------------------------------------------------------------------------------------------------
@@ -230,11 +213,6 @@ def test_a_delta_that_is_no_number_is_refused(bad):
         exact_delta(bad)
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 3), Fraction(10**40, 7), math.inf])
-def test_epsilon_comes_back_from_text_as_it_was(epsilon):
-    assert epsilon_from_text(exact_text(epsilon), "it") == epsilon
-
-
 @pytest.mark.parametrize("bad", ["", "-1", "1/0", "1e999999999", "0.1", " 1", "1/-2", "nan", "infinity", "1" * 1001])
 def test_text_that_is_no_fraction_is_refused(bad):
     with pytest.raises(ValueError, match="it is not a fraction"):
@@ -254,16 +232,10 @@ def test_releases_with_a_delta_add_up():
 def test_the_delta_of_a_group_is_bounded_from_above(epsilon):
     low, high = exp_bounds(epsilon)
     assert low <= exp_upper_bound(epsilon) <= high * (1 + Fraction(1, 10**30))
-    of_two = PrivacyLoss(epsilon, delta=Fraction(1, 10**60)).of_group(2)
+    of_two = PrivacyLoss(epsilon, delta=Fraction(1, 10**60)).for_units(2)
     assert of_two.epsilon == 2 * epsilon
     assert (1 + low) / 10**60 <= of_two.delta <= (1 + high) * (1 + Fraction(1, 10**30)) / 10**60
-    assert PrivacyLoss(Fraction(5000), delta=Fraction(1, 10)).of_group(3).delta == 1
-
-
-@pytest.mark.parametrize("delta", [-0.1, 1, math.nan, "1"])
-def test_impossible_deltas_are_refused(delta):
-    with pytest.raises((ValueError, TypeError), match="delta must be a number from 0 to below 1"):
-        ApproximateDP(1, delta)
+    assert PrivacyLoss(Fraction(5000), delta=Fraction(1, 10)).for_units(3).delta == 1
 
 
 # Texts ---------------------------------------------------------------------------------------------------------------
@@ -273,16 +245,3 @@ def test_impossible_deltas_are_refused(delta):
 def test_costs_are_never_shown_smaller_than_they_are(cost, digits):
     shown = Fraction(rounded_text(cost, digits))
     assert cost <= shown <= cost * (1 + Fraction(1, 10 ** (digits - 1)))
-
-
-@pytest.mark.parametrize("text", ["0.1", "1", "2.5", "1e-06", "0.333333", "123456", "1e+09"])
-def test_a_decimal_of_few_digits_is_shown_as_it_is(text):
-    assert rounded_text(Fraction(text)) == text
-
-
-def test_a_finite_float_is_shown_as_a_number():
-    assert rounded_text(1.5) == "1.5"
-    assert rounded_text(20.0) == "20"
-    assert rounded_text(math.inf) == "inf"
-    assert rounded_down_text(2.5) == "2.5"
-    assert rounded_down_text(math.inf) == "inf"

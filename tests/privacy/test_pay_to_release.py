@@ -2,6 +2,9 @@
 
 import ast
 import re
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,23 +20,24 @@ from fractions import Fraction
 import numpy as np
 
 from diprime.privacy.charges import Charge, Receipt
-from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import PureEpsilon
 from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.mechanisms.laplace import discrete_laplace
 from diprime.privacy.mechanisms.selection import Costs, Selection
-from diprime.privacy.mechanisms.stopping import best_of_random_number
-from diprime.privacy.mechanisms.subsets import subset_median
-from diprime.privacy.mechanisms.threshold import frequent
-from diprime.privacy.mechanisms.weights import Weights
+from diprime.privacy.mechanisms.selection import best_of_random_number
+from diprime.privacy.mechanisms.selection import subset_median
+from diprime.privacy.mechanisms.laplace import frequent
+from diprime.privacy.mechanisms.selection import Weights
 from diprime.privacy.randomness import RandomSource, Streams
+from diprime.privacy.charges import Bound, BoundKind, Mechanism, ReleaseKind
+from diprime.privacy.session import Account
 
 EPSILON = Fraction(1)
-CHARGE = Charge("sums", "discrete Laplace", "L1 sensitivity 1", PureEpsilon(EPSILON))
+CHARGE = Charge(ReleaseKind.NODE_SUMS, Mechanism.DISCRETE_LAPLACE, Bound(BoundKind.L1, 1), PureEpsilon(EPSILON))
 
 
-def paid(ledger: Ledger, costs: Costs, streams: Streams, table: Weights) -> None:
-    receipt = ledger.pay(CHARGE)
+def paid(account: Account, costs: Costs, streams: Streams, table: Weights) -> None:
+    receipt = account.pay(CHARGE)
     discrete_laplace(costs, receipt, 1, streams)
     discrete_laplace(costs, receipt, 1, streams, times=2)
     rounded_gaussian(costs, receipt, 1, streams, times=2)
@@ -58,11 +62,11 @@ def noise(costs: Costs, streams: Streams) -> None:
     rounded_gaussian(costs, squared_sensitivity=1, streams=streams)  # unpaid
 
 
-def selections(streams: Streams, table: Weights, ledger: Ledger) -> None:
+def selections(streams: Streams, table: Weights, account: Account) -> None:
     Selection.with_published_weights(EPSILON, table, streams)  # unpaid
     Selection.with_published_weights(None, table, streams)  # unpaid
     Selection.with_published_weights(CHARGE, table, streams)  # unpaid
-    Selection.with_published_weights(ledger, table, streams)  # unpaid
+    Selection.with_published_weights(account, table, streams)  # unpaid
     Selection.with_published_weights(table, streams)  # unpaid
     Selection.with_published_weights(table=table, streams=streams)  # unpaid
     Selection(table, streams)  # unpaid
@@ -91,71 +95,89 @@ def receipts(receipt: Receipt) -> None:
     receipt.charge = CHARGE  # unpaid
 
 
+def accounts(account: Account) -> None:
+    Account()  # unpaid
+    account.ledger = None  # unpaid
+    account.charges = []  # unpaid
+
+
 class Free(Receipt):  # unpaid
     pass
 
 
 class FreeSelection(Selection):  # unpaid
     pass
+
+
+class FreeAccount(Account):  # unpaid
+    pass
 """
 
 
-def test_a_release_that_is_not_paid_for_does_not_type_check(tmp_path, monkeypatch):
-    api = pytest.importorskip("mypy.api")
+def test_unpaid_releases_do_not_type_check(tmp_path):
+    pytest.importorskip("mypy")
     root = SOURCES.parents[1]
     if not (root / "pyproject.toml").exists():
         pytest.skip("the sources and their settings are not here")
-    monkeypatch.chdir(root)  # the project's settings, and its cache
     file = tmp_path / "releases.py"
     file.write_text(SNIPPETS)
-    report, errors, _ = api.run(["--strict", "--no-error-summary", str(file)])
-    assert errors == ""
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(file)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)  # the project's settings
+    assert done.stderr == ""
+    report = done.stdout
     found = {int(line) for line in re.findall(r"releases\.py:(\d+): error:", report)}
     expected = {i for i, line in enumerate(SNIPPETS.splitlines(), 1) if line.endswith("# unpaid")}
     assert found == expected, report
 
 
-def users_of(*names):
-    """Return the modules that call something by one of these names, such as Ledger or Selection.uniform."""
-    found = set()
+@cache
+def calls():
+    """Return what each module calls, such as Ledger or Selection.uniform."""
+    found = {}
     for path in SOURCES.rglob("*.py"):
-        calls = [
-            node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
-        ]
-        if any(ast.unparse(call) == name or ast.unparse(call).endswith(f".{name}") for call in calls for name in names):
-            found.add(path.relative_to(SOURCES).as_posix())
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+        found[path.relative_to(SOURCES).as_posix()] = called
     return found
 
 
-def test_few_places_open_ledgers():
-    """A ledger of one's own pays for anything: fits, domains and scores open one, and it is the one that they show.
-
-    A search pays for its fits from that one, and opens a ledger for each fit, of what was paid for it, and one for the
-    records that choose, none of which trains.
-    """
-    charged = {"domain/learning.py", "estimators/base.py", "scoring/scorers.py"}
-    assert users_of("Ledger") == {*charged, "search/choosing.py"}
-    assert charged == users_of("spending.charge") == users_of("spending.check"), "or it would be in no study's budget"
+def users_of(*names):
+    """Return the modules that call something by one of these names."""
+    return {
+        module
+        for module, called in calls().items()
+        if any(call == name or call.endswith(f".{name}") for call in called for name in names)
+    }
 
 
-def test_only_published_recipes_weigh_costs_otherwise_than_was_paid():
+def test_only_a_session_opens_accounts_and_only_an_account_issues_receipts():
+    assert users_of("Account") == {"privacy/session.py"}
+    assert users_of("Receipt") == {"privacy/session.py"}
+    assert users_of("transaction.charge") == {"privacy/budget/__init__.py", "privacy/session.py"}
+
+
+def test_fits_domains_and_scores_begin_sessions_and_a_search_opens_subaccounts():
+    assert users_of("Session.begin") == {"domain/domain.py", "estimators/base.py", "scoring/__init__.py"}
+    assert users_of("session.spend") == {"domain/learning.py", "estimators/base.py", "scoring/__init__.py"}
+    assert users_of("subaccount") == {"search/choosing.py"}
+
+
+def test_only_published_recipes_use_their_own_weights():
     """Elsewhere, weights follow from the receipt: there is no table that could be of another epsilon."""
-    assert users_of("with_published_weights") == {"paper/baselines/recipes.py"}
+    assert users_of("with_published_weights") == {"paper/multiway.py"}
 
 
-def test_free_selections_and_receipts_are_made_where_they_are_known_to_be_harmless():
-    assert users_of("Selection.uniform") == {"training/splitting/median.py"}
-    assert users_of("Receipt") == {"privacy/ledger.py"}
+def test_only_forest_splitters_make_uniform_selections():
+    assert users_of("Selection.uniform") == {"forest/splitters.py"}
 
 
-def test_noise_is_drawn_by_the_mechanisms_alone():
+def test_only_mechanisms_draw_noise():
     """The samplers of the kernels know nothing of receipts: what calls them asks for one, or never sees data."""
     selecting, adding = ("sampling.exponential", "sampling.permute_and_flip"), ("sampling.draw_laplace",)
     assert users_of(*selecting, *adding) == {
         "privacy/mechanisms/laplace.py",
         "privacy/mechanisms/selection.py",
-        "privacy/mechanisms/threshold.py",
     }
     assert users_of("sampling.draw_gaussian", "draw_rounded_normal") == {"privacy/mechanisms/gaussian.py"}
-    assert users_of("take_streams") == {"privacy/mechanisms/selection.py", "privacy/mechanisms/subsets.py"}
-    assert users_of("big_integer_below") == {"privacy/mechanisms/subsets.py"}
+    assert users_of("take_streams") == {"privacy/mechanisms/selection.py"}
+    assert users_of("big_integer_below") == {"privacy/mechanisms/selection.py"}

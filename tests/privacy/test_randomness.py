@@ -12,7 +12,14 @@ import pytest
 
 from diprime.kernels import sampling
 from diprime.privacy import randomness
-from diprime.privacy.randomness import STREAM_WORDS, RandomSource, big_integer_below, permutation, secret_words
+from diprime.privacy.randomness import (
+    STREAM_WORDS,
+    RandomSource,
+    big_integer_below,
+    bits_of_rows,
+    permutation,
+    secret_words,
+)
 from tests.goodness import fits
 
 
@@ -54,7 +61,7 @@ def test_streams_never_repeat_and_never_meet():
     assert source.streams(0).shape == (0, STREAM_WORDS)
 
 
-def test_streams_that_one_caller_changes_leave_the_source_as_it_was():
+def test_changing_streams_does_not_change_their_source():
     source = RandomSource(1)
     expected = RandomSource(1).streams(3)[2]
     source.streams(2)[:] = 0
@@ -114,7 +121,7 @@ def test_every_stream_without_a_seed_has_a_key_that_chacha20_derives(monkeypatch
         assert streams[:, 14].tolist() == list(range(number, number + n))
         assert source._key.tolist() == expected.tolist()
     before = source._key.tolist()
-    source.bits_apart(1)
+    source.stream_apart()
     assert source._key.tolist() != before
 
 
@@ -249,22 +256,11 @@ def test_integers_are_uniform(bound):
     assert fits(np.bincount(drawn.astype(int), minlength=bound), [1 / bound] * bound)
 
 
-def test_pairs_of_integers_are_independent():
-    drawn = RandomSource(0).integers(7, DRAWS).astype(int).reshape(-1, 2)
-    assert fits(np.bincount(7 * drawn[:, 0] + drawn[:, 1], minlength=49), [1 / 49] * 49)
-
-
 @pytest.mark.parametrize("piece", [2**29, 2**30, 2**40, 2**61 // 3])
 def test_integers_below_large_bounds_are_uniform_from_end_to_end(piece):
     drawn = RandomSource(1).integers(3 * piece, DRAWS)
     assert fits(np.bincount((drawn // np.uint64(piece)).astype(int), minlength=3), [1 / 3] * 3)
     assert fits(np.bincount((drawn % np.uint64(8)).astype(int), minlength=8), [1 / 8] * 8)
-
-
-def test_every_bit_of_a_large_integer_is_random():
-    drawn = RandomSource(4).integers(2**62 + 1, DRAWS)
-    for shift in range(0, 60, 3):
-        assert fits(np.bincount(((drawn >> np.uint64(shift)) & np.uint64(7)).astype(int), minlength=8), [1 / 8] * 8)
 
 
 def test_the_same_test_notices_a_draw_that_favours_small_integers():
@@ -295,23 +291,6 @@ def test_every_order_is_as_likely_as_any_other():
     assert not fits(orders(careless_shuffle, 4, 9_000), [1 / 24] * 24)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 1000])
-def test_a_permutation_holds_everything_once(n):
-    order = permutation(RandomSource(0).streams(1)[0], n)
-    assert order.dtype == np.int64
-    assert sorted(order.tolist()) == list(range(n))
-
-
-@pytest.mark.parametrize("bound", [1, 2, 3, 2**32 - 1, 2**32, 2**32 + 1, 2**64, 3 * 2**100, 2**1000 + 1])
-def test_large_integers_stay_below_their_bound(bound):
-    stream = RandomSource(0).streams(1)[0]
-    drawn = [big_integer_below(stream, bound) for _ in range(50)]
-    assert all(0 <= d < bound for d in drawn)
-    if bound > 2**40:
-        assert len(set(drawn)) == 50
-        assert max(drawn) > bound // 2
-
-
 @pytest.mark.parametrize("bound", [3, 5, 6])
 @pytest.mark.parametrize("piece", [1, 2**31, 2**100])
 def test_large_integers_are_uniform(bound, piece):
@@ -326,22 +305,38 @@ def test_the_same_test_notices_large_integers_that_favour_small_ones():
     assert not fits(np.bincount(drawn, minlength=3), [1 / 3] * 3)
 
 
-def test_bits_apart_leave_the_streams_as_they_are_and_never_repeat():
+def test_separate_streams_do_not_change_others_and_never_repeat():
     source, other = RandomSource(7), RandomSource(7)
-    first, second = source.bits_apart(1000), source.bits_apart(1000)
+    first, second = (bits_of_rows(source.stream_apart(), 0, 1000) for _ in range(2))
     assert first.dtype == np.uint64
     assert len(np.unique(np.concatenate([first, second]))) == 2000
     assert source.streams(3).tolist() == other.streams(3).tolist()
-    assert (other.bits_apart(1000) == first).all(), "the same seed, whatever else was drawn"
+    assert (bits_of_rows(other.stream_apart(), 0, 1000) == first).all(), "the same seed, whatever else was drawn"
     words = first.view(np.uint32)
     drawn = np.empty(2000, dtype=np.uint32)
     for stream in RandomSource(7).streams(100):
         sampling.draw_words(stream, drawn)
         assert not np.isin(words, drawn).sum() > 5, "no stream of the others has these bits"
-    assert RandomSource(0).bits_apart(0).shape == (0,)
+    assert bits_of_rows(source.stream_apart(), 5, 0).shape == (0,)
+
+
+def test_bits_of_far_rows_do_not_repeat_those_of_the_first():
+    """Eight rows take a block, so those from 2**35 on take the blocks from 2**32 on."""
+    stream = RandomSource(3).stream_apart()
+    first, far = bits_of_rows(stream, 0, 800), bits_of_rows(stream, 2**35 - 400, 800)
+    assert len(np.unique(np.concatenate([first, far]))) == 1600
+    assert (far[395:] == bits_of_rows(stream, 2**35 - 5, 405)).all()
+
+
+def test_bits_of_rows_do_not_depend_on_where_partitions_begin():
+    stream = RandomSource(3).stream_apart()
+    whole, before = bits_of_rows(stream, 0, 100), stream.copy()
+    for begin in range(100):
+        assert (bits_of_rows(stream, begin, 100 - begin) == whole[begin:]).all()
+    assert (stream == before).all()
 
 
 def test_bits_apart_are_uniform_in_every_bit():
-    bits = RandomSource(1).bits_apart(50_000)
+    bits = bits_of_rows(RandomSource(1).stream_apart(), 0, 50_000)
     shares = [((bits >> np.uint64(i)) & np.uint64(1)).mean() for i in range(64)]
     assert abs(np.array(shares) - 0.5).max() < 0.015

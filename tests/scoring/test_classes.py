@@ -14,9 +14,9 @@ from sklearn.metrics import (
     roc_curve,
 )
 
-from diprime.scoring.bins import make_bins
 from diprime.scoring.classes import (
     CLIP,
+    _part_of_area,
     bins_of_two,
     confusion_counts,
     counts_of_many,
@@ -24,8 +24,9 @@ from diprime.scoring.classes import (
     plan_of_classes,
     score_classes,
 )
-from diprime.scoring.records import Records, shares
-from tests.scoring.made_records import records_of_many, records_of_two, reference_of_many, reference_of_two, tables
+from diprime.scoring.intervals import Cells, Estimate, ScoreBins, TableNoise, make_bins
+from diprime.scoring.rows import ScoredRows, shares
+from tests.scoring.made_rows import records_of_many, records_of_two, reference_of_many, reference_of_two, tables
 
 RNG = np.random.default_rng(0)
 LOG_ODDS = RNG.normal(0.3, 1.5, 4000)
@@ -68,7 +69,7 @@ def test_without_noise_the_scores_of_two_classes_are_exact():
 
 
 @pytest.mark.parametrize("score", [score_two, score_many])
-def test_the_number_of_bins_follows_from_released_counts(monkeypatch, score):
+def test_number_of_bins_follows_from_released_counts(monkeypatch, score):
     asked = []
 
     def number_of_bins(n_records, epsilon):
@@ -93,23 +94,14 @@ def test_without_noise_the_scores_of_many_classes_are_exact():
     assert len(found.curves) == 4
 
 
-def test_a_single_class_is_always_right():
-    paid = tables(lambda exact: plan_of_classes(1, exact), 1.0)
-    found = score_classes(
-        records_of_many(np.ones((50, 1)), np.zeros(50)), 1, reference_of_many(np.ones((5, 1))), paid, 0.95
-    )
-    assert found.accuracy.value == 1
-    assert (found.roc_auc, found.log_loss, found.curves) == (None, None, ())
-
-
-UNIVERSE_OF_TWO = [(score, target) for score in (-3.0, -0.4, 0.0, 0.001, 0.7, 9.0) for target in (0, 1)]
+UNIVERSE_OF_TWO = [(score, target) for score in (-3.0, -0.4, 0.0, 0.001, 0.7, 9.0) for target in (0, 1, 2)]
 UNIVERSE_OF_MANY = [
-    (tuple(row), target) for row in shares(np.random.default_rng(1).normal(0, 2, (8, 4))) for target in range(4)
+    (tuple(row), target) for row in shares(np.random.default_rng(1).normal(0, 2, (8, 4))) for target in range(5)
 ]
 
 
 @pytest.mark.parametrize("extra", UNIVERSE_OF_TWO)
-def test_a_record_changes_one_cell_of_each_table_of_two_classes(extra):
+def test_record_changes_one_cell_of_each_table_of_two_classes(extra):
     bins, n_first = bins_of_two(*reference_of_two(LOG_ODDS), 12)
     score, target = extra
     for n in (0, 1, 30):
@@ -121,31 +113,73 @@ def test_a_record_changes_one_cell_of_each_table_of_two_classes(extra):
 
 
 @pytest.mark.parametrize("extra", UNIVERSE_OF_MANY)
-def test_a_record_changes_one_cell_and_one_for_each_other_class(extra):
+def test_record_changes_one_cell_and_one_for_each_other_class(extra):
     bins = [make_bins(reference, 6) for reference in reference_of_many(SHARES)[1]]
     row, target = extra
     before = records_of_many(SHARES[:20], CLASSES[:20])
     after = records_of_many(np.vstack([SHARES[:20], row]), np.append(CLASSES[:20], target))
-    own, other = (a - b for a, b in zip(counts_of_many(after, bins), counts_of_many(before, bins), strict=True))
+    n_own = sum(map(len, bins)) + 1
+    own, other = np.split(counts_of_many(after, bins) - counts_of_many(before, bins), [n_own])
     assert np.abs(own).sum() == 1
-    assert np.abs(other).sum() == 3
+    assert np.abs(other).sum() == (3 if target < 4 else 0)
     assert np.abs(confusion_counts(after, 4) - confusion_counts(before, 4)).sum() == 1
+
+
+def test_rows_of_classes_outside_the_domain_are_errors():
+    """As scikit-learn has it for a model that gives them no probability and never predicts them."""
+    targets = np.where(RNG.random(4000) < 0.1, 4, CLASSES)
+    found = score_many(SHARES, targets)
+    said = SHARES.argmax(axis=1)
+    assert found.accuracy.value == pytest.approx(accuracy_score(targets, said))
+    assert found.outside_domain.value == pytest.approx(np.mean(targets == 4))
+    with_none = np.clip(np.column_stack([SHARES, np.zeros(4000)]), CLIP, 1)
+    assert found.log_loss.value == pytest.approx(-np.log(with_none[np.arange(4000), targets]).mean(), abs=5e-3)
+    known = targets < 4
+    assert found.balanced_accuracy.value == pytest.approx(balanced_accuracy_score(targets[known], said[known]))
+    assert found.roc_auc.value == pytest.approx(
+        roc_auc_score(targets[known], SHARES[known], multi_class="ovr"), abs=1e-3
+    )
+    two = score_two(LOG_ODDS, np.where(known, TARGETS, 2))
+    assert two.accuracy.value == pytest.approx(np.mean(known & ((LOG_ODDS > 0) == TARGETS)))
+    assert two.outside_domain.value == pytest.approx(found.outside_domain.value)
+    cells = [cell.value for row in two.confusion_matrix for cell in row]
+    assert sum(cells) + two.outside_domain.value == pytest.approx(1)
+
+
+def test_class_outside_the_domain_is_an_error():
+    """99.3 % of the rows are of the only class of the domain: the score must not read as a perfect one."""
+    targets = (np.arange(10_000) < 70).astype(int)
+    paid = tables(lambda exact: plan_of_classes(1, exact), 1.0)
+    found = score_classes(
+        records_of_many(np.ones((10_000, 1)), targets), 1, reference_of_many(np.ones((5, 1))), paid, 0.95
+    )
+    assert found.accuracy.high < 0.998
+    assert found.outside_domain.low > 0.002
+    assert found.balanced_accuracy == Estimate(0.5, 0.5, 0.5)
+
+
+def test_shares_of_many_noisy_cells_add_up_to_one():
+    found = score_many(SHARES[:300], CLASSES[:300], 1.0)
+    cells = [cell for row in found.confusion_matrix for cell in row]
+    assert sum(cell.value for cell in [*cells, found.outside_domain]) == pytest.approx(1)
+    assert all(0 <= cell.low <= cell.value <= cell.high <= 1 for cell in cells)
 
 
 @pytest.mark.parametrize(("n_classes", "changes"), [(1, [1]), (2, [1, 1]), (3, [1, 1, 2]), (9, [1, 1, 8])])
 def test_tables_are_charged_for_the_cells_that_a_record_is_in(n_classes, changes):
-    plan = plan_of_classes(n_classes, Fraction(1))
-    assert [charge.calibrated_to for charge in plan] == changes
-    assert sum(charge.total for charge in plan) == 1
+    for k in (1, 7):
+        plan = plan_of_classes(n_classes, Fraction(1), k)
+        assert [charge.sensitivity.n for charge in plan] == [k * change for change in changes]
+        assert sum(charge.total for charge in plan) == 1
 
 
 def test_bins_add_up_to_the_confusion_matrix():
     """Also where rounding puts a decision on the other side of the threshold."""
-    records = Records(TARGETS.astype(np.int64), (RNG.random(4000) < 0.5).astype(np.int64), LOG_ODDS[:, None])
+    records = ScoredRows(TARGETS.astype(np.int64), (RNG.random(4000) < 0.5).astype(np.int64), LOG_ODDS[:, None])
     bins, n_first = bins_of_two(*reference_of_two(LOG_ODDS), 40)
-    table = counts_of_two(records, bins, n_first).reshape(2, -1)
-    sums = [[row[:n_first].sum(), row[n_first:].sum()] for row in table]
-    assert np.array_equal(np.ravel(sums), confusion_counts(records, 2))
+    *table, outside = counts_of_two(records, bins, n_first)
+    sums = [[row[:n_first].sum(), row[n_first:].sum()] for row in np.reshape(table, (2, -1))]
+    assert np.array_equal([*np.ravel(sums), outside], confusion_counts(records, 2))
 
 
 def test_intervals_allow_for_any_order_within_bins():
@@ -177,24 +211,27 @@ def test_intervals_allow_for_any_order_within_bins():
 
 
 @pytest.mark.parametrize("score", [score_two, score_many])
-def test_few_records_say_nothing(score):
+def test_scores_of_few_records_are_unknown(score):
     data = (LOG_ODDS[:6], TARGETS[:6]) if score is score_two else (SHARES[:6], CLASSES[:6])
     found = score(*data, epsilon=0.05)
-    assert found.accuracy.high - found.accuracy.low == 1
+    assert found.accuracy.value is None
+    assert all(cell.value is None for row in found.confusion_matrix for cell in row)
     assert found.roc_auc.high - found.roc_auc.low > 0.9
     assert found.log_loss.high - found.log_loss.low > 5
 
 
 @pytest.mark.parametrize("score", [score_two, score_many])
-def test_no_records_are_no_mistake(score):
+def test_scores_of_no_records_are_unknown(score):
     none = np.zeros(0) if score is score_two else np.zeros((0, 4))
     for epsilon in (0.1, math.inf):
         found = score(none, np.zeros(0, dtype=int), epsilon)
-        assert 0 <= found.accuracy.low <= found.accuracy.value <= found.accuracy.high <= 1
+        for estimate in (found.accuracy, found.balanced_accuracy, found.roc_auc):
+            assert estimate == Estimate(None, 0, 1)
 
 
-def test_rates_fall_as_thresholds_rise():
-    found = score_two(LOG_ODDS[:500], TARGETS[:500], 0.2)
-    for name in ("false_positive_rate", "true_positive_rate"):
-        values = [getattr(point, name).value for point in found.curves[0].roc_curve]
-        assert values == sorted(values, reverse=True)
+def test_mean_of_areas_allows_for_any_order_within_bins_and_for_the_sample():
+    """Without these terms, intervals for several classes and a perfect model covered 13 % of the areas."""
+    bins = ScoreBins(np.array([0.5]), np.array([0, 0.5]), np.array([0.25, 0.75]), np.array([0.5, 1]))
+    part = _part_of_area(Cells.of_counts(np.array([40.0, 20, 10, 30]), TableNoise(0.0, 0.0)), bins, 0.95)
+    assert part.slack == pytest.approx((40 * 10 + 20 * 30) / 2 / (60 * 40))
+    assert part.shared > 0.01

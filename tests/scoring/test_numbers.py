@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from diprime.domain.codes import TARGET_UNITS
+from diprime.domain.features import TARGET_UNITS
 from diprime.scoring.numbers import (
     WEIGHT,
     NumberFacts,
@@ -14,10 +14,16 @@ from diprime.scoring.numbers import (
     score_numbers,
     unseen_magnitude,
     weigh,
-    weigh_signed,
+    weigh_targets,
 )
-from diprime.scoring.records import Records
-from tests.scoring.made_records import tables
+from diprime.scoring.rows import N_NUMBERS, ScoredRows
+from tests.scoring.made_rows import tables
+
+
+def rows_of(targets):
+    """Return rows with these targets, for which 2 is predicted."""
+    return ScoredRows(targets, np.zeros_like(targets), np.full((len(targets), 1), 2.0))
+
 
 FACTS = NumberFacts(0.0, 10.0, (2.0, 7.0), 4.0)
 
@@ -32,7 +38,7 @@ def test_knots_go_from_zero_to_the_largest_magnitude(largest):
 
 
 @pytest.mark.parametrize("largest", [1, 3, 100, TARGET_UNITS])
-def test_a_record_divides_its_weight_so_that_its_square_is_kept(largest):
+def test_record_weights_sum_to_one_unit_and_reproduce_its_square(largest):
     knots = make_knots(largest, 1.0)
     for magnitude in {0, 1, largest // 3, largest // 2, largest - 1, largest}:
         table = weigh(np.array([magnitude]), knots)
@@ -52,13 +58,13 @@ def test_every_record_changes_a_table_by_its_weight():
         after = weigh(np.append(others, magnitude), knots)
         assert np.abs(after - before).sum() == WEIGHT
     below, above = make_knots(1638, 1.0), make_knots(TARGET_UNITS - 1638, 1.0)
-    before = weigh_signed(others - 1638, below, above)
-    for target in range(TARGET_UNITS + 1):
-        after = weigh_signed(np.append(others, target) - 1638, below, above)
+    before = weigh_targets(rows_of(others), 1638, below, above)
+    for target in [*range(TARGET_UNITS + 1), N_NUMBERS, N_NUMBERS + TARGET_UNITS]:
+        after = weigh_targets(rows_of(np.append(others, target)), 1638, below, above)
         assert np.abs(after - before).sum() == WEIGHT
 
 
-def test_magnitudes_are_at_least_what_weights_say_and_at_most_a_known_bit_more():
+def test_weights_bound_magnitudes_from_both_sides():
     knots = make_knots(TARGET_UNITS, 1.0)
     unseen = unseen_magnitude(knots)
     for magnitude in range(0, TARGET_UNITS + 1, 7):
@@ -73,7 +79,7 @@ def made(n=3000, seed=0):
     predicted = rng.uniform(2, 7, n)
     targets = np.clip(predicted + rng.normal(0, 1.2, n), 0, 10)
     units = np.rint(targets / 10 * TARGET_UNITS).astype(np.int64)
-    return Records(units, np.zeros(n, dtype=np.int64), predicted[:, None])
+    return ScoredRows(units, np.zeros(n, dtype=np.int64), predicted[:, None])
 
 
 def test_without_noise_scores_are_exact():
@@ -89,19 +95,45 @@ def test_without_noise_scores_are_exact():
     assert found.mse.high - found.mse.low == pytest.approx(2 * 1.96 * standard_error, rel=0.05)
 
 
-def test_few_records_say_nothing():
+def test_tables_of_very_many_records_are_exact(monkeypatch):
+    """Each record stands for 2^28 equal ones, which exceed what a bin of a histogram holds."""
+    few = score_numbers(made(4096), FACTS, tables(plan_of_numbers, math.inf), 0.95)
+    monkeypatch.setattr("diprime.scoring.numbers.weigh", lambda *arguments: weigh(*arguments) << 28)
+    many = score_numbers(made(4096), FACTS, tables(plan_of_numbers, math.inf), 0.95)
+    assert many.records.value == 2**40
+    assert (many.mse.value, many.mae.value) == (few.mse.value, few.mae.value)
+    assert many.r2.value == pytest.approx(few.r2.value, abs=1e-12)
+
+
+def test_scores_of_few_records_are_unknown():
     found = score_numbers(made(5), FACTS, tables(plan_of_numbers, 0.05, 1), 0.95)
     assert (found.mse.low, found.mse.high) == pytest.approx((0, 100))
-    assert (found.r2.low, found.r2.high) == (-math.inf, 1)
+    assert (found.r2.value, found.r2.low, found.r2.high) == (None, -math.inf, 1)
 
 
-def test_no_records_are_no_mistake():
+def test_scores_of_no_records_are_unknown():
     found = score_numbers(made(0), FACTS, tables(plan_of_numbers, 1.0, 2), 0.95)
-    assert math.isfinite(found.mse.value)
-    assert math.isfinite(found.r2.value)
+    assert (found.mse.value, found.mae.value, found.r2.value) == (None, None, None)
+    assert (found.mse.low, found.mse.high) == pytest.approx((0, 100))
 
 
-def test_errors_beyond_what_the_model_allows_are_clamped():
+def test_targets_outside_the_range_are_clipped_and_counted():
+    inside = made()
+    targets = np.clip(inside.targets, 0, TARGET_UNITS)
+    targets[:300], targets[300:600] = 0, TARGET_UNITS
+    clipped = ScoredRows(targets, inside.decisions, inside.scores)
+    targets = targets.copy()
+    targets[:600] += N_NUMBERS
+    outside = ScoredRows(targets, inside.decisions, inside.scores)
+    plain, marked = (
+        score_numbers(records, FACTS, tables(plan_of_numbers, math.inf), 0.95) for records in (clipped, outside)
+    )
+    assert (plain.outside_domain.value, marked.outside_domain.value) == (0, 0.2)
+    assert (marked.mse, marked.mae) == (plain.mse, plain.mae)
+    assert marked.r2.value == pytest.approx(plain.r2.value, abs=1e-12)
+
+
+def test_errors_beyond_the_largest_possible_one_are_clipped():
     """Rounding may do that; sensitivity must not depend on it."""
     assert FACTS.largest_error == TARGET_UNITS - round(0.2 * TARGET_UNITS) + 1
     assert weigh(np.array([4000]), np.array([0, 1, 10]))[-1] == WEIGHT

@@ -1,15 +1,81 @@
-"""Plans of searches: everything adds up to the budget, before a row is read."""
+"""The settings that a search chooses among, and the estimators that it takes."""
 
 import math
 from fractions import Fraction
 
 import pytest
+from scipy import stats
+from sklearn.ensemble import RandomForestClassifier
 
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, DiPriMeRegressor
+from diprime.privacy.charges import Mechanism
 from diprime.privacy.gaussian_dp import gaussian_budget
 from diprime.privacy.measures import GaussianDP, PrivacyLoss, PureEpsilon
-from diprime.search.plan import CHOICE_SHARE, SearchPlan, SearchSettings
+from diprime.search.plan import (
+    CHOICE_SHARE,
+    FIXED,
+    SearchPlan,
+    SearchSettings,
+    check_estimator,
+    list_settings,
+    with_setting,
+)
 from tests.small_data import DOMAINS
+
+
+def test_all_combinations_of_lists_are_settings():
+    settings = list_settings({"max_depth": [1, "auto"], "balance": [0, 1]}, None, None)
+    assert len(settings) == 4
+    assert {"max_depth": "auto", "balance": 0} in settings
+    assert list_settings([{"max_depth": [1]}, {"method": ["random"]}], None, None) == [
+        {"max_depth": 1},
+        {"method": "random"},
+    ]
+
+
+def test_settings_are_drawn_from_distributions():
+    distributions = {"split_share": stats.uniform(0.1, 0.8), "max_depth": [1, 2, 3]}
+    settings = list_settings(distributions, 20, 0)
+    assert len(settings) == 20
+    assert all(0.1 <= s["split_share"] <= 0.9 and s["max_depth"] in (1, 2, 3) for s in settings)
+    assert settings == list_settings(distributions, 20, 0)
+    with pytest.raises(ValueError, match="requires n_iter"):
+        list_settings(distributions, None, None)
+
+
+@pytest.mark.parametrize("n_iter", [0, -1, 2.0, True, "3"])
+def test_impossible_number_of_settings_is_refused(n_iter):
+    with pytest.raises(ValueError, match="n_iter must be an integer from 1"):
+        list_settings({"max_depth": [1]}, n_iter, None)
+
+
+@pytest.mark.parametrize("name", sorted(FIXED))
+def test_fixed_parameters_cannot_be_searched(name):
+    with pytest.raises(ValueError, match=f"cannot select {name}"):
+        list_settings([{"max_depth": [1]}, {name: [1, 2]}], None, None)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (RandomForestClassifier(), "must be a diprime estimator, got RandomForestClassifier"),
+        (DiPriMeClassifier, "must be a diprime estimator, got ABCMeta"),
+        (DiPriMeClassifier(epsilon=2), "Pass epsilon to PrivateSearch"),
+        (DiPriMeBoostingClassifier(random_state=1), "Pass random_state to PrivateSearch"),
+    ],
+)
+def test_unsuitable_estimators_are_refused(estimator, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        check_estimator(estimator)
+
+
+def test_candidate_is_a_silent_copy_with_the_setting():
+    estimator = DiPriMeClassifier(domain=DOMAINS["classification"], verbose=1)
+    model = with_setting(estimator, {"max_depth": 3}, 7)
+    assert (model.max_depth, model.epsilon, model.verbose) == (3, 7, 0)
+    assert model.domain == DOMAINS["classification"]
+    assert (estimator.max_depth, estimator.epsilon, estimator.verbose) == ("auto", 1.0, 1)
+
 
 DELTA = Fraction(1, 10**6)
 
@@ -35,19 +101,19 @@ def planned_loss(plan):
 @pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize(("rule", "n"), [("all", 1), ("all", 3), ("all", 7), ("stopping", 1), ("stopping", 8)])
 @pytest.mark.parametrize("kind", [DiPriMeClassifier, DiPriMeRegressor])
-def test_a_search_of_forests_costs_exactly_its_epsilon(kind, rule, n, refit, epsilon):
+def test_search_of_forests_costs_exactly_its_epsilon(kind, rule, n, refit, epsilon):
     plan = plan_of(settings_of(n, rule, refit=refit, epsilon=epsilon), kind)
     assert planned_loss(plan) == PrivacyLoss(epsilon)
     tried = plan.candidates[0].tried.measure
     assert isinstance(tried, PureEpsilon)
     assert plan.fits.measure == tried
-    assert plan.fits.times == (n if rule == "all" else 3)
+    assert plan.fits.n_releases == (n if rule == "all" else 3)
     assert plan.choice.total == (plan.fits.total if rule == "all" else tried.epsilon)
 
 
 @pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize("n", [1, 3, 7])
-def test_a_search_of_boosted_models_costs_exactly_its_epsilon_and_delta(n, refit):
+def test_search_of_boosted_models_costs_exactly_its_epsilon_and_delta(n, refit):
     settings = settings_of(n, "all", refit=refit, delta=DELTA, parameter="n_rounds")
     plan = plan_of(settings, DiPriMeBoostingClassifier)
     pure = 3 * CHOICE_SHARE
@@ -56,25 +122,25 @@ def test_a_search_of_boosted_models_costs_exactly_its_epsilon_and_delta(n, refit
     assert isinstance(plan.fits.measure, GaussianDP)
 
 
-def test_a_choice_that_costs_more_than_is_charged_is_refused():
+def test_choice_that_costs_more_than_is_charged_is_refused():
     plan = plan_of(settings_of(2, "all", refit=False))
     dear = plan_of(settings_of(2, "all", refit=False, epsilon=Fraction(4))).choice
     with pytest.raises(AssertionError, match="more than the 3 that is charged"):
         SearchPlan(plan.candidates, plan.fits, dear, choice_adds=False)
 
 
-def test_charges_say_what_was_tried_and_how():
+def test_charges_describe_the_settings_and_the_rule():
     fits = plan_of(settings_of(2, "all", refit=False)).fits
-    assert fits.what == "fits of 2 settings"
+    assert fits.description == "fits of 2 combinations"
     assert "max_depth=1; max_depth=2" in fits.composition
     assert "exponential mechanism with cost range 1 for epsilon = 3" in fits.composition
     stopping = plan_of(settings_of(9, "stopping", refit=True)).fits
-    assert (stopping.what, stopping.mechanism) == ("best of a random number of fits", "random stopping")
-    assert stopping.bound == "from 1 to 40 fits"
+    assert (stopping.description, stopping.mechanism) == ("best of a random number of fits", Mechanism.RANDOM_STOPPING)
+    assert str(stopping.sensitivity) == "from 1 to 40 fits"
     assert "and 3 more" in stopping.composition
 
 
-def test_a_setting_that_cannot_be_fitted_is_refused_by_the_plan():
+def test_setting_that_cannot_be_fitted_is_refused_by_the_plan():
     settings = settings_of(2, "all", refit=False, parameter="split_share")
     with pytest.raises(ValueError, match="split_share"):
         plan_of(settings)

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-import diprime._util.progress
-from diprime._util.progress import Progress
+import diprime._util.resources
+from diprime._util.resources import Progress
 from tests.small_data import fit, make
 
 
@@ -13,13 +13,20 @@ from tests.small_data import fit, make
 def clock(monkeypatch):
     """Let the clock advance by one second each time it is read."""
     seconds = itertools.count()
-    monkeypatch.setattr(diprime._util.progress.time, "monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr(diprime._util.resources.time, "monotonic", lambda: float(next(seconds)))
 
 
 @pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize(("partition", "levels"), [(True, 3), (False, 6)])
-def test_a_long_fit_shows_levels_and_not_the_number_of_rows(capsys, partition, levels):
-    fit("classification", *make("classification", 977), n_estimators=2, max_depth=3, verbose=1, partition=partition)
+@pytest.mark.parametrize(("disjoint_rows", "levels"), [(True, 3), (False, 6)])
+def test_progress_shows_levels_without_number_of_rows(capsys, disjoint_rows, levels):
+    fit(
+        "classification",
+        *make("classification", 977),
+        n_estimators=2,
+        max_depth=3,
+        verbose=1,
+        disjoint_rows=disjoint_rows,
+    )
     out, err = capsys.readouterr()
     assert out == ""
     drawn = err.rstrip("\n").split("\r")[1:]
@@ -31,21 +38,9 @@ def test_a_long_fit_shows_levels_and_not_the_number_of_rows(capsys, partition, l
     assert "977" not in err
 
 
-@pytest.mark.usefixtures("clock")
-def test_a_quiet_fit_shows_nothing(capsys):
-    fit("regression", *make("regression", 50))
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_short_fit_shows_nothing(capsys, monkeypatch):
-    monkeypatch.setattr(diprime._util.progress.time, "monotonic", lambda: 0.0)
-    fit("regression", *make("regression", 50), verbose=1)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_the_bar_appears_after_a_delay_and_then_grows(capsys, monkeypatch):
+def test_progress_bar_appears_after_delay(capsys, monkeypatch):
     now = 0.0
-    monkeypatch.setattr(diprime._util.progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(diprime._util.resources.time, "monotonic", lambda: now)
     progress = Progress(4, "levels", shown=True)
     progress.advance()
     assert capsys.readouterr().err == ""

@@ -1,22 +1,4 @@
-"""The command line, for analysts who have a CSV or Parquet file and do not write Python.
-
-- `app`: the command line as a whole;
-- `commands`: the commands, a module for each concern;
-- `options`, `boosting_options`, `budget_options`, `number_options`, `person_options`, `setting_options`,
-  `signature_options`: the options that commands share;
-- `model_facts`: what commands tell scripts of a model;
-- `shell`: what all commands share: output, errors, progress bars, signals and exit codes;
-- `outputs`: commands that never write over their own inputs;
-- `data_files`: CSV and Parquet files, read in batches, and files of domains;
-- `csv_records`: the records of a CSV file, which all have as many fields;
-- `record_files`, `reading`: records in several files, for commands and for Python;
-- `parquet_file`, `parquet_child`: Parquet files, which a child process reads;
-- `text_values`: text as values of a domain;
-- `learning`: a domain learnt privately (``diprime domain learn``);
-- `drafting`, `repeats`: a first draft of a domain, read from the data (``diprime domain draft``);
-- `checking`: how much of a table lies outside its domain (``diprime domain check``);
-- `demo_data`: synthetic people (``diprime demo``).
-"""
+"""Command line for CSV and Parquet files. The docstrings of commands are their help texts."""
 
 from __future__ import annotations
 
@@ -24,19 +6,21 @@ import importlib.util
 import io
 import sys
 
-_REQUIRED = ("typer", "rich", "polars")
+from diprime._util import exit_on_interrupt, raise_on_interrupt
+
+_REQUIRED = ("typer", "rich", "pyarrow")
 
 
 def main() -> None:
-    """Run the command line; the entry point of the package."""
+    """Run the command line."""
+    exit_on_interrupt()
     if any(importlib.util.find_spec(name) is None for name in _REQUIRED):
-        print("diprime: the command line is not installed; run pip install 'diprime[cli]'.", file=sys.stderr)
+        print("diprime: the command line is not installed. Run pip install 'diprime[cli]'.", file=sys.stderr)
         sys.exit(1)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a domain file is UTF-8, whatever the locale
+        if isinstance(stream, io.TextIOWrapper):  # domain files are UTF-8 in every locale
             stream.reconfigure(encoding="utf-8")
-    try:
-        from diprime.cli.app import app
-    except KeyboardInterrupt:  # the imports take seconds
-        sys.exit(130)
+    from diprime.cli.app import app
+
+    raise_on_interrupt()
     app(prog_name="diprime")

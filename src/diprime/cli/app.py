@@ -1,4 +1,4 @@
-"""The command line as a whole: its commands, in the order of its help."""
+"""Command-line application with all commands, in the order of the help."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import diprime
-from diprime.cli.commands import budget, demo, domain, fit, models, plan, predict, score, signing
+from diprime.cli import budget, demo, domain, fit, models
 from diprime.cli.shell import EXIT_CODES, CommandGroup, examples
 
 app = typer.Typer(
@@ -15,7 +15,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="Differentially private forests and boosting for tables: from a CSV and a domain to a model you may publish.",
+    help="Train, evaluate and publish differentially private forests and boosted models from tables.",
     epilog=examples(
         "diprime domain draft people.csv --target income > domain.toml",
         "diprime plan --rows 30000 --epsilon 1 --domain domain.toml",
@@ -25,7 +25,7 @@ app = typer.Typer(
     )
     + f"\n\n{EXIT_CODES}",
 )
-for commands in (plan, fit, predict, score, models, signing, demo):
+for commands in (fit, models, demo):
     app.add_typer(commands.commands)
 app.add_typer(domain.commands, name="domain")
 app.add_typer(budget.commands, name="budget")

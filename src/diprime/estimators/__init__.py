@@ -1,1 +1,1 @@
-"""The scikit-learn estimators: their parameters, fitting and prediction, files and merging."""
+"""The scikit-learn estimators: parameters, fitting, prediction, model files and merging."""

@@ -1,100 +1,161 @@
-"""The base class of all private estimators: domain, input validation, ledger and warnings."""
+"""Base class of all private estimators: domain, input validation, ledger and warnings."""
 
 from __future__ import annotations
 
+import copy
 import math
 import numbers
-import os
-import warnings
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice
-from pathlib import Path
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from diprime._util.threads import Threads
+from diprime._util import warn
+from diprime._util.resources import Threads, resolve_n_jobs
 from diprime.domain import Categorical, Domain, Origin, RowReader, Task
-from diprime.domain.batches import CheckedBatches, check_lengths
-from diprime.domain.learning import Batches, LearningPlan
-from diprime.domain.persons import PersonIndex, has_groups
-from diprime.engines.batches import GROUPS_WITH_SCRATCH, encode_batches, write_batches
-from diprime.engines.memory import Scratch
-from diprime.engines.partition import LocalPartitions, Partition, Partitions
-from diprime.engines.persons import UsedRecords
-from diprime.estimators.frames import GROUPS_ON_CLUSTER, DistributedTable, distributed_table, on_frames
-from diprime.estimators.parameters import DOMAIN, N_JOBS, NOT_OF_THE_MODEL, RANDOM_STATE, VERBOSE
-from diprime.privacy import spending
+from diprime.domain.columns import object_array
+from diprime.domain.learning import LearningPlan
+from diprime.domain.records import MIXED_GROUPS, Records
+from diprime.estimators.parameters import check_domain, parameters_of
+from diprime.execution.groups import bound_contributions
+from diprime.execution.partition import Partitions
+from diprime.privacy.charges import VoidReason
 from diprime.privacy.ledger import Ledger, PrivacyWarning
 from diprime.privacy.measures import PrivacyLoss, PureEpsilon, rounded_text, share_of
 from diprime.privacy.randomness import RandomSource
-from diprime.privacy.spending import Earlier, Spendable, Unit
+from diprime.privacy.session import Account, ChargeableBudget, Request, Session, active_budgets
+from diprime.sources import as_source, predictor_of
+from diprime.sources.protocol import Roles, RunOptions, Source
 
 N_DIMENSIONS = 2  # of a table
 DOMAIN_SHARE = Fraction(1, 10)
-"""The share of epsilon, and of delta, that learns what is open in a domain."""
-OTHER_UNIT = {
-    "person": "The domain was learnt from single records, which does not protect persons; give groups to Domain.learn.",
-    "record": "The domain was learnt from persons, and the fit takes every record for a person; give groups to fit.",
-}
+"""Share of epsilon, and of delta, for learning undeclared ranges and categories of a domain."""
 
 _Model = TypeVar("_Model", bound="PrivateEstimator")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+READ_PRIVATE_DATA = frozenset(
+    {
+        "CalibratedClassifierCV",
+        "GradientBoostingClassifier",
+        "GradientBoostingRegressor",
+        "GridSearchCV",
+        "HalvingGridSearchCV",
+        "HalvingRandomSearchCV",
+        "IterativeImputer",
+        "OneVsOneClassifier",
+        "OneVsRestClassifier",
+        "OutputCodeClassifier",
+        "RFECV",
+        "RandomizedSearchCV",
+        "SelfTrainingClassifier",
+        "SequentialFeatureSelector",
+        "StackingClassifier",
+        "StackingRegressor",
+        "TunedThresholdClassifierCV",
+        "VotingClassifier",
+    }
+)
+"""Meta-estimators that score, calibrate, boost or impute with private rows, or keep the classes that occur.
+
+docs/budget.md lists all of them.
+"""
+
+
+def warn_of_meta_estimator(*, under_budget: bool) -> None:
+    """Warn if the call stack shows that this fit was called by a meta-estimator that reads private data itself."""
+    frame = sys._getframe(1)
+    while under_budget and frame.f_back is not None:
+        frame = frame.f_back
+        bases = [base for base in type(frame.f_locals.get("self")).__mro__ if base.__name__ in READ_PRIVATE_DATA]
+        kind = next((base for base in bases if base.__module__.startswith("sklearn.")), None)
+        if kind is not None:
+            message = (
+                f"{kind.__name__} reads private rows or labels itself, which is not charged to any budget. The "
+                f"budget covers only the fits inside it: do not publish {kind.__name__} or its choices. See "
+                "docs/budget.md."
+            )
+            warn(message, PrivacyWarning)
+            return
 
 
 def sorted_classes(domain: Domain) -> tuple[list[int], npt.NDArray[Any]]:
-    """Return the sorting order of the domain's classes, and the sorted classes.
+    """Return the indices that sort the domain's classes, and the sorted classes.
 
-    Classes that do not compare keep the order of the domain. The array has the type of the classes, or ``object`` if
-    they have no type in common.
+    Classes that cannot be compared keep the order of the domain. The array has the type of the classes, or ``object``
+    if they have no common type.
     """
-    levels: Sequence[Any] = domain.target.levels  # type: ignore[union-attr]
+    categories: Sequence[Any] = domain.target.categories  # type: ignore[union-attr]
     try:
-        order = sorted(range(len(levels)), key=levels.__getitem__)
+        order = sorted(range(len(categories)), key=categories.__getitem__)
     except TypeError:  # such as text and numbers
-        order = list(range(len(levels)))
-    classes = [levels[i] for i in order]
+        order = list(range(len(categories)))
+    classes = [categories[i] for i in order]
     kinds = {bool if isinstance(v, bool) else numbers.Real if isinstance(v, numbers.Real) else type(v) for v in classes}
     if len(kinds) == 1 and kinds <= {bool, numbers.Real, str}:
         return order, np.array(classes)
-    objects = np.empty(len(classes), dtype=object)
-    objects[:] = classes
-    return order, objects
+    return order, object_array(classes)
+
+
+def accepts_sources(method: _Method) -> _Method:
+    """Let a prediction method accept a source or a table on a cluster, for which it returns a lazy collection."""
+
+    @wraps(method)
+    def predict(self: Any, X: Any) -> Any:
+        predict_partitions = predictor_of(X)
+        if predict_partitions is None:
+            return method(self, X)
+        predictor = copy.copy(self).set_params(n_jobs=1)  # a worker runs several tasks, one per thread
+        return predict_partitions(X, predictor, method.__name__)
+
+    return cast(_Method, predict)
 
 
 class PrivateClassifierMixin(ClassifierMixin):  # type: ignore[misc]
-    """What all private classifiers share: the classes of the domain, and logarithms of probabilities."""
+    """Classes and log-probabilities of all private classifiers."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self.epsilon != math.inf  # noise dominates small tables
+        return tags
 
     def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Any) -> None:
         super()._set_fitted(domain, ledger, forest)
         self.classes_ = sorted_classes(domain)[1]
 
-    @on_frames
+    @accepts_sources
     def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Predict the logarithm of the probability of each class; see :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
 
-class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
-    """The base class of all private estimators, whatever they learn.
+class PrivateRegressorMixin(RegressorMixin):  # type: ignore[misc]
+    """Tags of all private regressors."""
 
-    It resolves the domain, validates and encodes the input, opens the ledger and warns where a fit is not private. A
-    subclass has the parameters ``epsilon``, ``domain``, ``n_jobs`` and ``random_state``, and implements the abstract
-    methods.
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = self.epsilon != math.inf  # noise dominates small tables
+        return tags
+
+
+class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base class of all private estimators, which resolves the domain, encodes the input and fits in one session.
+
+    Subclasses must have the parameters ``epsilon``, ``domain``, ``n_jobs`` and ``random_state``.
     """
 
     _task: Task
-    _takes_partitions = False
-    """Whether a fit asks for sums only, so that rows can be anywhere."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -105,48 +166,51 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         tags.non_deterministic = self.random_state is None
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "privacy_")  # a fit that fails later has already set feature_names_in_
+
     @abstractmethod
     def _check_settings(self, n_features: int) -> Any:
-        """Check the parameters and return the settings, among them ``epsilon`` and ``accounting`` of the ledger."""
+        """Check the parameters and return the settings, including the ledger's ``epsilon`` and ``accounting``."""
 
     @abstractmethod
     def _plan(self, settings: Any, domain: Domain) -> Any:
-        """Plan the releases, which must add up to epsilon. No row has been read, unless for a domain to infer."""
+        """Plan the releases, whose costs must add up to epsilon, before any row is read (except to infer a domain)."""
 
     def _delta(self, settings: Any) -> Fraction:
-        """Return the delta of the ledger: zero, unless releases have Gaussian noise."""
+        """Return the delta of the ledger, which is zero without Gaussian noise."""
         return Fraction(0)
 
     def _loss(self, settings: Any) -> PrivacyLoss:
-        """Return what the whole fit costs, as it is charged to the budget of a study."""
+        """Return the privacy loss of the whole fit, as charged to budgets."""
         return PureEpsilon(settings.epsilon).loss(1)
 
     def _max_records(self) -> int:
-        """Return how many records of a person are used at most."""
+        """Return the contribution bound: the maximum number of records used per person."""
         return 1
 
     def _check_groups(self, *, given: bool) -> None:
-        """Raise an error if groups are given to an estimator that takes none, or are lacking."""
+        """Raise an error if groups are passed but not supported, or are required but missing."""
         if given:
-            raise ValueError(f"{type(self).__name__} does not take groups: it protects single records, not persons.")
+            raise ValueError(f"{type(self).__name__} does not support groups: it protects single records, not people.")
 
     @abstractmethod
-    def _prepare(self, partitions: Partitions, domain: Domain, settings: Any, threads: Threads) -> Any:
-        """Return what learns from the records, with all the room that it needs; nothing is released or paid for yet."""
+    def _build_engine(self, partitions: Partitions, domain: Domain, settings: Any, threads: Threads) -> Any:
+        """Build the engine and allocate its memory, before anything is charged or released."""
 
     @abstractmethod
-    def _learn(
-        self, prepared: Any, domain: Domain, settings: Any, plan: Any, ledger: Ledger, source: RandomSource
+    def _train(
+        self, engine: Any, domain: Domain, settings: Any, plan: Any, account: Account, source: RandomSource
     ) -> Any:
-        """Pay for each release of the plan before it is made, and return the forest."""
+        """Charge and perform each release of the plan, and return the forest."""
 
-    # -- the budget of a study -----------------------------------------------------------------------------------------
+    # -- study budgets -------------------------------------------------------------------------------------------------
 
-    _budgets: tuple[Spendable, ...] = ()
-    """The budgets that were in force where this object was pickled or copied."""
+    _budgets: tuple[ChargeableBudget, ...] = ()
+    """Budgets that were active when this object was pickled or copied."""
 
     def __getstate__(self) -> Any:
-        budgets = spending.in_force(self._budgets)
+        budgets = active_budgets(self._budgets)
         return {**super().__getstate__(), "_budgets": budgets} if budgets else super().__getstate__()
 
     def __sklearn_clone__(self) -> Any:
@@ -155,332 +219,206 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             clone._budgets = self._budgets
         return clone
 
-    def _carried(self) -> tuple[Spendable, ...]:
-        """Return the budgets that this object carries."""
+    def _attached_budgets(self) -> tuple[ChargeableBudget, ...]:
+        """Return the budgets attached to this object."""
         return self._budgets
 
-    def _waivers(self, origin: Origin) -> list[str]:
-        """Return why a fit with these parameters is not private although its charges add up."""
-        waivers = [] if origin.ledger is None else list(origin.ledger.waivers)
-        if origin.objection is not None:
-            waivers.append(origin.objection)
+    def _voided_by(self, origin: Origin) -> list[VoidReason]:
+        """Return the reasons why a fit with these parameters is not private, even if its charges are correct."""
+        voided_by = [] if origin.ledger is None else list(origin.ledger.voided_by)
+        if origin.reason_not_private is not None:
+            voided_by.append(origin.reason_not_private)
         if self.random_state is not None:
-            waivers.append("random_state was set, so whoever knows it can take the noise off the model.")
-        return waivers
+            voided_by.append(VoidReason.SEED_OF_MODEL)
+        return voided_by
 
-    def _refuse_waived(self, budgets: tuple[Spendable, ...]) -> None:
-        """Raise an error if a budget is in force and the fit would not be private; called before data are read."""
-        origin = Origin("read") if isinstance(self.domain, str) else getattr(self.domain, "origin", Origin())
-        spending.refuse_waived(self._waivers(origin), f"a fit of {type(self).__name__}", budgets)
+    def _require_private(self, session: Session) -> None:
+        """Raise an error, before data are read, if a budget is active and the fit would not be private."""
+        origin = Origin("inferred") if self.domain == "infer" else getattr(self.domain, "origin", Origin())
+        session.require_private(f"a fit of {type(self).__name__}", self._voided_by(origin))
 
-    def _check_budget(
-        self, settings: Any, of_domain: Earlier, unit: Unit | None, budgets: tuple[Spendable, ...]
-    ) -> None:
-        """Raise an error if a budget is in force and does not cover the fit; called before data are read."""
-        if settings.accounting == "paper":
-            reason = "accounting='paper' counts less than is spent."
-            spending.refuse_waived([reason], f"a fit of {type(self).__name__}", budgets)
-        spending.check(self._loss(settings), self._words(settings), budgets, unit=unit, earlier=of_domain)
-
-    @staticmethod
-    def _cost_of(domain: Domain) -> Earlier:
-        """Return what a domain has cost, and who has counted it."""
-        ledger = domain.origin.ledger
-        return spending.NOTHING if ledger is None else Earlier(ledger.loss, ledger.studies)
-
-    def _words(self, settings: Any) -> str:
-        """Return what the budget's log says about a fit: public numbers only."""
-        delta = self._delta(settings)
-        terms = f"epsilon = {rounded_text(settings.epsilon)}"
-        return f"{type(self).__name__} with {terms}" + (f", delta = {rounded_text(delta)}" if delta else "")
+    def _request(self, settings: Any, domain: Domain) -> Request:
+        """Return the budget request of a fit, which contains public numbers only."""
+        delta, origin = self._delta(settings), domain.origin
+        label = f"{type(self).__name__} with epsilon = {rounded_text(settings.epsilon)}"
+        return Request(
+            "fit",
+            label + (f", delta = {rounded_text(delta)}" if delta else ""),
+            settings.epsilon,
+            delta,
+            self._loss(settings),
+            settings.accounting,
+            self._max_records(),
+            tuple(self._voided_by(origin)),
+            origin.ledger,
+            tuple(origin.notes),
+        )
 
     # -- input ---------------------------------------------------------------------------------------------------------
 
-    def _resolve_domain(self, X: Any, y: Any) -> Domain:
+    def _resolve_domain(self, source: Source) -> Domain:
         if self.domain is None:
             raise ValueError(
-                f"{type(self).__name__} needs to know what is public about the data: pass "
-                "domain=Domain({'age': Numeric(17, 90), …}, target=…), or domain='infer' to read it from the data, "
-                "which is not private."
+                f"{type(self).__name__} requires a domain: pass domain=Domain({{'age': Numeric(17, 90), …}}, "
+                "target=…). domain='infer' infers it from the data, which is not private."
             )
-        domain = DOMAIN.check(self.domain)
+        domain = check_domain(self.domain)
         if domain == "infer":
-            return self._infer_domain(X, y)
+            return self._infer_domain(source.whole())
         if domain.task != self._task:
             wanted = "Categorical" if self._task == "classification" else "Numeric"
             raise ValueError(
-                f"{type(self).__name__} needs a domain whose target is {wanted}(…), "
-                f"got {type(domain.target).__name__}(…)."
+                f"{type(self).__name__} requires a domain with a target of type {wanted}, got "
+                f"{type(domain.target).__name__}."
             )
         return domain
 
-    def _infer_domain(self, X: Any, y: Any) -> Domain:
-        domain = Domain.infer(X, y, self._task)
+    def _infer_domain(self, records: Records | None) -> Domain:
+        if records is None:
+            raise ValueError(
+                f"{type(self).__name__} requires a Domain, because domain='infer' works only for a table in memory."
+            )
+        domain = Domain.infer(records.X, records.y, self._task)
         if isinstance(domain.target, Categorical) and any(
-            isinstance(level, float) and not level.is_integer() for level in domain.target.levels
+            isinstance(category, float) and not category.is_integer() for category in domain.target.categories
         ):
             raise ValueError("Unknown label type: y is continuous; give classes, or list them in a Domain.")
         return domain
 
     def _name_columns(self, X: Any, domain: Domain, *, reset: bool) -> None:
-        """Let scikit-learn set or check ``n_features_in_`` and ``feature_names_in_``, in the order of the domain."""
-        columns: Any = np.empty((0, len(domain.columns)))
+        """Set or check ``n_features_in_`` and ``feature_names_in_`` with scikit-learn, in the order of the domain."""
+        columns: Any = np.empty((0, len(domain.column_names)))
         frame = nw.from_native(X, eager_only=True, pass_through=True)
-        if isinstance(frame, nw.DataFrame):  # its names are enough, so no rows are passed
-            are_known = set(frame.columns) == set(domain.columns)  # pandas may have names that are numbers
-            names = domain.columns if are_known else []
+        if isinstance(frame, nw.DataFrame):  # only names are needed, so no rows are passed
+            are_known = set(frame.columns) >= set(domain.column_names)  # names in pandas may be numbers
+            names = domain.column_names if are_known else []
             columns = (frame.head(0).select(*names) if names else frame.head(0)).to_native()
         validate_data(self, columns, reset=reset, skip_check_array=True)
 
     # -- fit -----------------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, refused: dict[str, Any], groups: Any = None) -> None:
-        for name, value in refused.items():
-            if name == "groups":
-                self._check_groups(given=value is not None)
-            elif name != "sample_weight":
-                raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}")
-            elif value is not None:
-                raise ValueError(
-                    f"{type(self).__name__} does not take sample_weight: the noise is calibrated to one record "
-                    "counting once, and a weight would break the guarantee of its epsilon."
-                )
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        if isinstance(y, np.ndarray) and y.shape[1:] == (1,):
-            message = "A column-vector y was passed when a 1d array was expected; give for example y.ravel()."
-            warnings.warn(message, DataConversionWarning, stacklevel=3)
-        self._check_groups(given=groups is not None)
-        on_cluster = distributed_table(X, y)
-        if on_cluster is not None:
-            if groups is not None:
-                raise ValueError(GROUPS_ON_CLUSTER)
-            self._fit_distributed(on_cluster)
-            return
-        budgets = spending.in_force(self._carried())  # once: a block that is left meanwhile has to pay all the same
-        self._refuse_waived(budgets)
-        domain = self._resolve_domain(X, y)
-        settings = self._check_settings(domain.n_features)
-        source = RANDOM_STATE.check(self.random_state)
-        of_persons = groups is not None
-        learning, settings = self._divide(domain, settings, "person" if of_persons else "record", budgets)
-        batch = (X, y, groups) if of_persons else (X, y)
-        domain = self._closed(domain, learning, lambda: [batch], source, budgets, of_persons=of_persons)
-        if learning is not None:  # a column of dates has several features
-            settings = self._without(learning, self._check_settings(domain.n_features))
-        plan = self._plan(settings, domain)
-        rows = domain.reader(X)
-        target = domain.encode_target(y, n_threads=N_JOBS.check(self.n_jobs))
-        persons = None if groups is None else PersonIndex().encode(groups)
-        check_lengths(rows.n_rows, target, persons)
-        partitions = LocalPartitions([Partition(rows, UsedRecords(target, persons=persons))])
-        self._fit_encoded(partitions, domain, settings, plan, source, budgets, stacklevel=4)
-        self._name_columns(X, domain, reset=True)
+    def fit(self: _Model, X: Any, y: Any = None, *, groups: Any = None, **refused: Any) -> _Model:
+        """Fit a model to records and their targets.
 
-    def fit_batches(
-        self: _Model, batches: Iterable[tuple[Any, ...]], *, scratch: str | os.PathLike[str] | None = None
-    ) -> _Model:
-        """Fit to data that need not fit in memory, such as files that are read in chunks.
-
-        The model equals the one that `fit` learns from all batches together. Each batch is encoded when it arrives,
-        in one byte for each value, and is not kept. The fit needs about twice the memory of the encoded data or, with
-        ``scratch``, as much room on a disk, and memory for a few batches only.
+        Rows with a missing target or an unlisted class are dropped silently, because a warning would reveal them.
+        Numeric targets outside the range of the domain are clipped.
 
         Parameters
         ----------
-        batches : iterable of pairs (X, y), or of triples (X, y, groups)
-            Records, targets and the persons of the records, as for `fit`. The records of a person may be in several
-            batches. The iterable is read once, so a generator will do, unless the domain is open: what is learnt of it
-            needs further passes. The domain cannot be inferred. Without any batch nothing tells whether there are
-            persons, unless ``max_records_per_group`` is above 1: give an empty batch, with groups.
-        scratch : str or path, optional
-            A folder for the encoded data, on a disk with enough room. They are private: the files there have no name,
-            nobody else can open them, and they are gone when the fit or the process ends. Without it, the encoded data
-            are kept in memory. With it, there can be no groups.
+        X : table, array or source
+            The records: a data frame, an array or a list of rows in memory, a table of Dask or Spark, a stream of
+            Arrow such as a DuckDB relation, or a source of `diprime.sources`.
+        y : array, column or str
+            The targets, or the name of their column in X. Not needed for sources that contain the targets.
+        groups : array, column or str, optional
+            Identifier of the person of each record, as text, integers or dates, or the name of that column in X. All
+            records of a person are then protected together, and at most ``max_records_per_group`` of them are used.
+            Records without an identifier are dropped. The model then describes people, not records: all records of a
+            person share one weight. Without ``groups``, each record is protected by itself.
+        **refused : dict
+            ``sample_weight`` is refused, because the noise is calibrated to records that count once. It is not a named
+            parameter, so scikit-learn does not pass it.
 
         Returns
         -------
         self : estimator
             The fitted estimator.
         """
-        if isinstance(self.domain, str):
-            raise ValueError("fit_batches needs a Domain: it could be inferred only from all of the data at once.")
-        memory = None if scratch is None else self._open_scratch(Path(scratch))
-        n_threads = N_JOBS.check(self.n_jobs)
-        checked = CheckedBatches(batches)
-
-        def encode(domain: Domain) -> Partitions:
-            named = self._with_named_columns(checked, domain)
-            if memory is not None:
-                return write_batches(named, domain, n_threads, memory)
-            return encode_batches(named, domain, n_threads, of_persons=self._max_records() > 1)
-
-        self._fit_partitions(checked, encode, persons_ok=memory is None)
+        with Session.begin(self._attached_budgets()) as session:
+            self._refuse(refused)
+            if y is None and not isinstance(X, Source):
+                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            if isinstance(y, np.ndarray) and y.shape[1:] == (1,):
+                message = "A column-vector y was passed when a 1d array was expected; give for example y.ravel()."
+                warn(message, DataConversionWarning)
+            self._fit(*as_source(X, y, groups), session)
         return self
 
-    def _fit_partitions(
-        self,
-        batches: CheckedBatches,
-        encode: Callable[[Domain], Partitions],
-        *,
-        persons_ok: bool = False,
-        stacklevel: int = 3,
-    ) -> None:
-        """Fit to the partitions that are made when the domain is known.
+    def _refuse(self, refused: Mapping[str, Any]) -> None:
+        """Raise an error for unsupported arguments, such as ``sample_weight``."""
+        for name, value in refused.items():
+            if name != "sample_weight":
+                raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}")
+            if value is not None:
+                raise ValueError(
+                    f"{type(self).__name__} does not support sample_weight, because the noise is calibrated to records "
+                    "that count once. A weight would void the privacy guarantee."
+                )
 
-        Parameters
-        ----------
-        batches : CheckedBatches
-            All records, from which an open domain is learnt; not read otherwise.
-        encode : callable
-            Given the domain, returns all records in partitions.
-        persons_ok : bool, default=False
-            Whether there can be groups.
-        stacklevel : int, default=3
-            Whose line warnings name, as for :func:`warnings.warn` in this method.
-        """
-        budgets = spending.in_force(self._carried())
-        self._refuse_waived(budgets)
-        domain = self._resolve_domain(None, None)
+    def _fit(self, data: Source, roles: Roles, session: Session) -> None:
+        """Fit to the records of a source. All reads of a fit happen here, in order."""
+        people = data.has_groups(roles, may_read=False)
+        if people is not None:
+            self._check_groups(given=people)
+            session.protect(people=people)
+        self._require_private(session)
+        warn_of_meta_estimator(under_budget=session.is_budgeted)
+        domain = self._resolve_domain(data)
         settings = self._check_settings(domain.n_features)
-        source = RANDOM_STATE.check(self.random_state)
-        if domain.is_open and batches.once:
-            raise ValueError(
-                "The domain is open, and learning it reads all batches more than once; give a list, or an object whose "
-                "__iter__ starts anew, or learn the domain first, with Domain.learn."
-            )
-        # Whether there are persons, the first batch tells; it is read only if the domain is open, or for an error.
-        learning, settings = self._divide(domain, settings, None, budgets)
-        of_persons = self._max_records() > 1
-        refused = of_persons and not persons_ok
-        for batch in islice(batches, 1) if domain.is_open or refused else ():
-            self._check_groups(given=has_groups(batch))
-            of_persons |= has_groups(batch)
-        if of_persons and not persons_ok:
-            raise ValueError(GROUPS_WITH_SCRATCH)
-        domain = self._closed(domain, learning, lambda: batches, source, budgets, of_persons=of_persons)
+        source = RandomSource(self.random_state)
+        learning, settings = self._split_budget(domain, settings, session)
+        if learning is not None and learning.charges:
+            data = data.repeatable()
+        if people is None and (learning is not None or self._max_records() > 1):
+            people = data.has_groups(roles, may_read=True)
+            if people is None:  # there are no records
+                people = self._max_records() > 1
+            self._check_groups(given=people)
+            session.protect(people=people)
         if learning is not None:
-            settings = self._without(learning, self._check_settings(domain.n_features))
+            collect = partial(data.collect, domain=domain, roles=roles)
+            domain = domain.complete(collect, learning, source, session, of_persons=bool(people))
+            settings = self._check_settings(domain.n_features)  # a date is encoded as several features
+            settings = self._with_remaining_budget(learning, settings)
         plan = self._plan(settings, domain)
-        self._name_columns(None, domain, reset=True)
-        self._fit_encoded(encode(domain), domain, settings, plan, source, budgets, stacklevel=stacklevel + 1)
+        is_shown = bool(getattr(self, "verbose", False))
+        options = RunOptions(resolve_n_jobs(self.n_jobs), is_shown, has_groups=bool(people))
+        with data.encode(domain, roles, options) as partitions:
+            if people is None:
+                self._check_groups(given=partitions.of_persons)
+                session.protect(people=partitions.of_persons)
+            elif people != partitions.of_persons:
+                raise ValueError(MIXED_GROUPS)
+            self._name_columns(data.columns(roles), domain, reset=True)  # scikit-learn refuses some names
+            self._fit_partitions(partitions, domain, settings, plan, source, session)
 
-    def _with_named_columns(self, batches: Iterable[tuple[Any, ...]], domain: Domain) -> Iterator[tuple[Any, ...]]:
-        """Yield batches whose columns have the same names."""
-        for i, batch in enumerate(batches):
-            self._check_groups(given=has_groups(batch))
-            self._name_columns(batch[0], domain, reset=i == 0)
-            yield batch
-
-    def _fit_distributed(self, table: DistributedTable, *, stacklevel: int = 4) -> None:
-        """Fit to records on a cluster, each of which is a person of its own."""
-        name = type(self).__name__
-        if not self._takes_partitions:
-            raise ValueError(f"{name} needs all of its rows in this process; give tables in memory, not on a cluster.")
-        if isinstance(self.domain, str):
-            raise ValueError(f"{name} needs a Domain for tables on a cluster: inferring it takes all of the data.")
-        domain = self._resolve_domain(None, None)
-        if domain.is_open:
-            raise ValueError(
-                "The domain is open, and learning it on a cluster is not supported; learn it first in one process, "
-                "with Domain.learn, or declare all of its ranges and levels."
-            )
-        shown = VERBOSE.check(self.verbose)
-
-        with ExitStack() as until_fitted:
-
-            def encode(domain: Domain) -> Partitions:
-                return until_fitted.enter_context(table.partitions(domain, shown=shown))
-
-            self._fit_partitions(CheckedBatches(()), encode, stacklevel=stacklevel + 1)
-        self._name_columns(table.no_rows, domain, reset=True)
-
-    def _open_scratch(self, folder: Path) -> Scratch:
-        """Return scratch files in a folder, for a fit that can have its rows there."""
-        if not self._takes_partitions:
-            raise ValueError(f"{type(self).__name__} needs all of its rows in memory; leave out scratch.")
-        return Scratch(folder)
-
-    def _divide(
-        self, domain: Domain, settings: Any, unit: Unit | None, budgets: tuple[Spendable, ...]
-    ) -> tuple[LearningPlan | None, Any]:
-        """Return how an open domain is learnt, and settings that have the rest of the budget, before data are read."""
+    def _split_budget(self, domain: Domain, settings: Any, session: Session) -> tuple[LearningPlan | None, Any]:
+        """Plan how to learn an incomplete domain, before data are read; return the plan and the remaining settings."""
         learning = None
-        domain.check_size()  # before anything is paid for
-        if domain.is_open:
+        domain.check_size()  # before anything is charged
+        if not domain.is_complete:
             budget = share_of(settings.epsilon, DOMAIN_SHARE), self._delta(settings) * DOMAIN_SHARE
             learning = domain.learning_plan(*budget)
-            settings = self._without(learning, settings)
-        of_domain = self._cost_of(domain) if learning is None else Earlier(learning.loss)
-        self._check_budget(settings, of_domain, unit, budgets)
+            settings = self._with_remaining_budget(learning, settings)
+        request = None if learning is None else learning.request(is_seeded=self.random_state is not None)
+        session.check(self._request(settings, domain), request)
         return learning, settings
 
     @staticmethod
-    def _without(learning: LearningPlan, settings: Any) -> Any:
-        """Return settings that have the budget that learning a domain leaves."""
+    def _with_remaining_budget(learning: LearningPlan, settings: Any) -> Any:
+        """Return settings with the budget that remains after learning the domain."""
         rest = {"epsilon": settings.epsilon - learning.epsilon} if settings.epsilon != math.inf else {}
         if learning.delta:
             rest["delta"] = settings.delta - learning.delta
         return replace(settings, **rest)
 
-    def _closed(
-        self,
-        domain: Domain,
-        learning: LearningPlan | None,
-        batches: Batches,
-        source: RandomSource,
-        budgets: tuple[Spendable, ...],
-        *,
-        of_persons: bool,
-    ) -> Domain:
-        """Return the domain, with what is open in it learnt from the data."""
-        if learning is None:
-            return domain
-        return domain.closed(batches, learning, source, budgets, of_persons=of_persons)
-
-    def _fit_encoded(
+    def _fit_partitions(
         self,
         partitions: Partitions,
         domain: Domain,
         settings: Any,
         plan: Any,
         source: RandomSource,
-        budgets: tuple[Spendable, ...],
-        *,
-        stacklevel: int,
+        session: Session,
     ) -> None:
-        """Fit to encoded records. All that a fit releases passes through here, but for what it learns of its domain."""
-        max_records = self._max_records()
-        unit_records = max_records if partitions.of_persons else None
-        ledger = Ledger(settings.epsilon, settings.accounting, delta=self._delta(settings), unit_records=unit_records)
-        if domain.origin.ledger is not None:
-            if domain.origin.ledger.unit != ledger.unit:
-                raise ValueError(OTHER_UNIT[ledger.unit])
-            ledger.include(domain.origin.ledger)
-        ledger.remarks += domain.origin.remarks
-        ledger.waivers = self._waivers(domain.origin)
-        for reason in ledger.waivers:
-            warnings.warn(f"This fit is not private: {reason}", PrivacyWarning, stacklevel=stacklevel)
-        if settings.accounting == "paper":
-            message = (
-                "This fit is not private: accounting='paper' counts less than is spent; it is for comparison with the "
-                "paper's numbers only."
-            )
-            warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
-        loss, of_domain = self._loss(settings), self._cost_of(domain)
-        if partitions.of_persons:
-            partitions = partitions.choose(max_records, source)
-        with Threads(N_JOBS.check(self.n_jobs)) as threads:
-            prepared = self._prepare(partitions, domain, settings, threads)  # a fit that fails here costs nothing
-            ledger.studies = spending.charge(
-                loss, self._words(settings), budgets, unit=ledger.unit, waivers=ledger.waivers, earlier=of_domain
-            )
-            forest = self._learn(prepared, domain, settings, plan, ledger, source)
-        if ledger.total != ledger.epsilon:
-            raise AssertionError(f"The ledger's total, {ledger.total}, is not epsilon, {ledger.epsilon}.")
-        if ledger.loss != of_domain.loss + loss:
-            raise AssertionError(f"The ledger's loss, {ledger.loss}, is not what the study was charged.")
-        self._set_fitted(domain, ledger, forest)
+        """Fit to encoded records. All releases of a fit happen here, except those that learn its domain."""
+        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
+            if partitions.of_persons:
+                partitions = bound_contributions(partitions, self._max_records(), source, threads)
+            engine = self._build_engine(partitions, domain, settings, threads)  # a failure here precedes the charge
+            with session.spend(self._request(settings, domain)) as account:
+                forest = self._train(engine, domain, settings, plan, account, source)
+        self._set_fitted(domain, account.ledger, forest)
 
     def _set_fitted(self, domain: Domain, ledger: Ledger, forest: Any) -> None:
         self.domain_ = domain
@@ -489,12 +427,11 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self._remember_parameters()
 
     def _remember_parameters(self) -> None:
-        """Keep the parameters of the fit, which files and reports tell whatever they are changed to later."""
-        parameters = self.get_params(deep=False)
+        """Store the parameters of the fit for files and reports, because the estimator's may change later."""
+        values = {name: getattr(self, name) for name, declared in parameters_of(self).items() if declared.of_model}
         self.fitted_params_ = {
-            name: dict(value) if isinstance(value, Mapping) else value  # which could be changed in place
-            for name, value in parameters.items()
-            if name not in NOT_OF_THE_MODEL
+            name: dict(value) if isinstance(value, Mapping) else value  # a dict could be modified in place
+            for name, value in values.items()
         }
 
     # -- use -----------------------------------------------------------------------------------------------------------
@@ -502,7 +439,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _reader(self, X: Any) -> RowReader:
         check_is_fitted(self)
         domain = self.domain_
-        n_columns = len(domain.columns)
+        n_columns = len(domain.column_names)
         if isinstance(X, np.ndarray) and X.ndim == N_DIMENSIONS and X.shape[1] != n_columns:
             raise ValueError(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {n_columns} features as input."

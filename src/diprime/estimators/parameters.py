@@ -1,85 +1,139 @@
-"""The parameters of the estimators: one table that constructors, checks, model files and reports read.
+"""Parameters of the estimators, each declared once as a dataclass field with its check and description.
 
-To add a parameter, define it here, put it into `PARAMETERS`, and give it to the constructor, its docstring and
-`Settings`. Model files that lack it then get its default.
+Constructors, defaults, checks, model files, reports, private searches and the limits of command-line options follow
+from the declarations. ``python -m tests.docstrings`` writes the ``Parameters`` sections of docstrings, and a test
+compares them with the declarations.
+
+To add a parameter, declare it below, add a field of the same name to `ForestSettings` or `BoostingSettings`, which gets
+the checked value, and write the docstrings. Model files that lack the parameter then get its default.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from diprime._util.threads import resolve_n_jobs
-from diprime._util.version import __version__
+from diprime._util import __version__
+from diprime._util.resources import resolve_n_jobs
 from diprime.domain import Categorical, Domain, Task
 from diprime.domain.features import short
-from diprime.domain.persons import MAX_RECORDS
-from diprime.model.forest import Forest
-from diprime.privacy.ledger import Accounting
+from diprime.domain.records import MAX_RECORDS
+from diprime.forest import defaults
+from diprime.forest.plan import Method
+from diprime.model.trees import Forest
 from diprime.privacy.measures import Epsilon, epsilon_from_text, exact_delta, exact_epsilon, exact_text
 from diprime.privacy.randomness import RandomSource
-from diprime.training import defaults
-from diprime.training.settings import Method
 
-MAX_ESTIMATORS = 65535  # trees are numbered in 16 bits
+MAX_ESTIMATORS = 65535  # tree indices have 16 bits
 MAX_BALANCE = 1000
 MAX_ROUNDS = 100_000
-MAX_DELTA = 0.01  # a larger one promises nothing to anybody
-LEAST_WEIGHT, LARGEST_WEIGHT = 1e-9, 1e9  # of a class: products with probabilities neither vanish nor overflow
+MAX_DELTA = 0.01  # a larger delta protects nobody
+LEAST_WEIGHT, LARGEST_WEIGHT = 1e-9, 1e9  # of a class: products with probabilities neither underflow nor overflow
 ONE_FEATURE_METHODS = ("diprime", "random")
 
 MaxFeatures = int | float | Literal["auto", "sqrt", "log2"] | None
-ClassWeight = Literal["balanced"] | Mapping[Any, float] | None
+ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
 Value = TypeVar("Value")
-Setting = TypeVar("Setting")
+Check = Callable[[Any, str], Any]
+"""Function of a value and the parameter's name that returns the setting, or raises an error with the name."""
+
+
+# -- declarations -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Parameter(Generic[Value, Setting]):
-    """A parameter of an estimator.
+class Codec:
+    """Conversion of a checked value to plain JSON data for model files, and back to a value that is still unchecked."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in the constructor.
-    default : Value
-        Its default in the constructor, and in model files that lack it.
-    check : callable
-        Takes a value and returns the setting that a fit uses, or raises a `ValueError` or `TypeError` whose message
-        names the parameter.
-    recorded : bool
-        Whether model files hold the parameter and reports show it.
+    write: Callable[[Any, Domain], Any]
+    read: Callable[[Any, Domain], Any] = lambda record, domain: record
+    is_required: bool = False  # whether every file must contain the parameter
 
-    Examples
-    --------
-    >>> n_bins = integer_parameter("n_bins", 5, low=2, high=255)
-    >>> n_bins.check(7)
-    7
-    >>> n_bins.check(1)
+
+def _plain(value: Any, domain: Domain) -> Any:
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+PLAIN = Codec(_plain)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Declaration of a parameter, apart from its name, type and default."""
+
+    check: Check
+    doc: str  # description for docstrings; each line is a paragraph or a list item
+    codec: Codec = PLAIN
+    recorded: bool = True  # whether model files contain the parameter and reports show it
+    of_model: bool = True  # whether ``fitted_params_`` contains it: not a seed or a setting of the machine
+    searchable: bool = True  # whether a private search may select it
+
+
+def parameter(default: Value, check: Check, doc: str, **details: Any) -> Value:
+    """Return a dataclass field that declares a parameter.
+
+    >>> @dataclass
+    ... class Binned:
+    ...     n_bins: int = parameter(5, integer(2, 255), "The number of bins.")
+    >>> check_parameters(Binned(n_bins=7))
+    {'n_bins': 7}
+    >>> check_parameters(Binned(n_bins=1))
     Traceback (most recent call last):
     ValueError: n_bins must be an integer from 2 to 255, got 1.
     """
-
-    name: str
-    default: Value
-    check: Callable[[Any], Setting]
-    recorded: bool = True
+    return field(default=default, metadata={"parameter": Parameter(check, doc, **details)})
 
 
-# -- kinds of parameters ----------------------------------------------------------------------------------------------
+def parameters_of(estimator: Any) -> dict[str, Parameter]:
+    """Return the parameters of an estimator or its class by name, in constructor order."""
+    return {declared.name: declared.metadata["parameter"] for declared in fields(estimator)}
 
 
-def choice_parameter(name: str, default: Value, choices: Sequence[Value]) -> Parameter[Value, Value]:
-    """Return a parameter that is one of some choices, type included: 1 is not True."""
+def recorded(estimator: Any) -> dict[str, Parameter]:
+    """Return the recorded parameters of an estimator or its class by name."""
+    return {name: declared for name, declared in parameters_of(estimator).items() if declared.recorded}
 
-    def check(value: Any) -> Value:
+
+def check_parameters(estimator: Any) -> dict[str, Any]:
+    """Check the recorded parameters of an estimator and return their settings by name."""
+    return {name: declared.check(getattr(estimator, name), name) for name, declared in recorded(estimator).items()}
+
+
+def settings_of(kind: Callable[..., Value], checked: Mapping[str, Any], **others: Any) -> Value:
+    """Return the settings of a fit: checked parameters that have a field of the same name, and other values."""
+    names = inspect.signature(kind).parameters
+    return kind(**{name: value for name, value in checked.items() if name in names}, **others)
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def unchecked(value: Any, name: str) -> Any:
+    """Return a value that is checked elsewhere, together with other parameters."""
+    return value
+
+
+def unnamed(check: Callable[[Any], Any]) -> Check:
+    """Return a check that ignores the parameter's name, because its messages already contain it."""
+    return lambda value, name: check(value)
+
+
+def choice(*choices: Any) -> Check:
+    """Return a check that a value is one of the choices, including its type: 1 is not True."""
+
+    def check(value: Any, name: str) -> Any:
         if isinstance(value, np.generic):  # a grid search over an array passes NumPy's types
             value = value.item()
         for choice in choices:
@@ -87,42 +141,37 @@ def choice_parameter(name: str, default: Value, choices: Sequence[Value]) -> Par
                 return choice
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
-    return Parameter(name, default, check)
+    return check
 
 
-def integer_parameter(name: str, default: int, *, low: int, high: int) -> Parameter[int, int]:
-    """Return a parameter that is an integer from low to high."""
+def integer(low: int, high: int) -> Check:
+    """Return a check for an integer from low to high."""
 
-    def check(value: Any) -> int:
+    def check(value: Any, name: str) -> int:
         if not _is_integer_from(value, low, high):
             raise ValueError(f"{name} must be an integer from {low} to {high}, got {value!r}.")
         return int(value)
 
-    return Parameter(name, default, check)
+    return check
 
 
-def auto_integer_parameter(name: str, *, low: int, high: int) -> Parameter[int | Literal["auto"], int | None]:
-    """Return a parameter that is an integer from low to high or ``"auto"``, for which the setting is None."""
+def auto_integer(low: int, high: int) -> Check:
+    """Return a check for an integer from low to high, or ``"auto"``, which becomes None."""
 
-    def check(value: Any) -> int | None:
+    def check(value: Any, name: str) -> int | None:
         if _is_auto(value):
             return None
         if not _is_integer_from(value, low, high):
             raise ValueError(f'{name} must be "auto" or an integer from {low} to {high}, got {value!r}.')
         return int(value)
 
-    return Parameter(name, "auto", check)
+    return check
 
 
-def auto_number_parameter(
-    name: str, *, low: int, high: int, includes_ends: bool
-) -> Parameter[float | Literal["auto"], Fraction | None]:
-    """Return a parameter that is a number from low to high or ``"auto"``, for which the setting is None.
+def auto_number(low: int, high: int, *, includes_ends: bool) -> Check:
+    """Return a check for a number, which becomes the fraction of its digits, or ``"auto"``, which becomes None."""
 
-    The setting is the fraction that the digits of the number say, as for epsilon.
-    """
-
-    def check(value: Any) -> Fraction | None:
+    def check(value: Any, name: str) -> Fraction | None:
         if _is_auto(value):
             return None
         inside = _is_real(value) and low <= float(value) <= high
@@ -131,7 +180,7 @@ def auto_number_parameter(
             raise ValueError(f'{name} must be "auto" or a number {between}, got {value!r}.')
         return value if isinstance(value, Fraction) else Fraction(repr(float(value)))
 
-    return Parameter(name, "auto", check)
+    return check
 
 
 def _is_auto(value: Any) -> bool:
@@ -150,33 +199,8 @@ def _is_integer_from(value: Any, low: int, high: int) -> bool:
     return _is_integer(value) and low <= int(value) <= high
 
 
-# -- domain and max_features ------------------------------------------------------------------------------------------
-
-
-def _check_domain(value: Any) -> Domain | Literal["infer"]:
-    if isinstance(value, str) and value == "infer":
-        return "infer"
-    if not isinstance(value, Domain):
-        raise TypeError(
-            f"domain must be a Domain or 'infer', got a {type(value).__name__}; "
-            "write Domain({'age': Numeric(17, 90), …}, target=…)."
-        )
-    return value
-
-
-def _check_delta(value: Any) -> Fraction:
-    delta = exact_delta(value)
-    if not delta:
-        raise ValueError(f"delta must be above 0, got {value!r}: Gaussian noise needs it; a forest does not.")
-    if delta > MAX_DELTA:
-        raise ValueError(
-            f"delta must be at most {MAX_DELTA}, got {value!r}: it should be far below one over the number of people."
-        )
-    return delta
-
-
 def _check_max_features(value: Any) -> MaxFeatures:
-    """Return a value that `count_features` understands."""
+    """Return the value if `count_features` accepts it."""
     if (
         value is None
         or (isinstance(value, str) and value in ("auto", "sqrt", "log2"))
@@ -190,49 +214,40 @@ def _check_max_features(value: Any) -> MaxFeatures:
     )
 
 
-def count_features(max_features: MaxFeatures, method: Method, n_features: int, *, task: Task, same_rows: bool) -> int:
-    """Return the number of features that a split is chosen from.
-
-    Parameters
-    ----------
-    max_features : int, float, "sqrt", "log2", None or "auto"
-        The checked parameter.
-    method : str
-        How splits are chosen.
-    n_features : int
-        The number of features of the domain.
-    task : {"classification", "regression"}
-        What is learnt.
-    same_rows : bool
-        Whether all trees learn from the same rows, without noise that makes them differ.
-
-    Returns
-    -------
-    n : int
-        From 1 to ``n_features``; 1 for a method that draws one feature at random.
-    """
-    if max_features is None:
-        n = n_features
-    elif max_features == "auto":
-        n = defaults.max_features(method, n_features, classification=task == "classification", same_rows=same_rows)
-    elif isinstance(max_features, str):
-        n = max(1, int(math.sqrt(n_features) if max_features == "sqrt" else math.log2(n_features)))
-    elif isinstance(max_features, numbers.Integral):
-        n = int(max_features)
-    else:
-        n = max(1, int(max_features * n_features))
-    if n > n_features:
-        raise ValueError(f"max_features is {n}, but there are only {n_features} features.")
-    if n > 1 and method in ONE_FEATURE_METHODS:
-        raise ValueError(f'max_features must be 1 for method="{method}", which draws a feature at random.')
-    return n
+def check_max_records(value: Any) -> int:
+    """Return the contribution bound: the maximum number of records used per person."""
+    return cast("int", integer(1, MAX_RECORDS)(value, "max_records_per_group"))
 
 
-# -- class_weight -----------------------------------------------------------------------------------------------------
+def check_domain(value: Any) -> Domain | Literal["infer"]:
+    """Return the value if it is a domain or ``"infer"``."""
+    if isinstance(value, str) and value == "infer":
+        return "infer"
+    if not isinstance(value, Domain):
+        raise TypeError(
+            f"domain must be a Domain or 'infer', got a {type(value).__name__}. For example, pass "
+            f"Domain({{'age': Numeric(17, 90), …}}, target=…)."
+        )
+    return value
 
 
-def _check_class_weight(value: Any) -> ClassWeight:
-    """Return None, "balanced" or a mapping of classes to weights; which classes there are, the domain says."""
+def check_delta(value: Any) -> Fraction:
+    """Return the delta of Gaussian noise as an exact fraction."""
+    delta = exact_delta(value)
+    if not delta:
+        raise ValueError(
+            f"delta must be above 0, got {value!r}. Gaussian noise requires a delta; for delta = 0, use a forest."
+        )
+    if delta > MAX_DELTA:
+        raise ValueError(
+            f"delta must be at most {MAX_DELTA}, got {value!r}. It should be far smaller than one divided by "
+            "the number of people."
+        )
+    return delta
+
+
+def check_class_weight(value: Any) -> ClassWeight:
+    """Return None, ``"balanced"`` or a dict of class weights, whose keys are not checked against the domain."""
     if value is None or (isinstance(value, str) and value == "balanced"):
         return value  # type: ignore[return-value]
     if not isinstance(value, Mapping):
@@ -246,187 +261,281 @@ def _check_class_weight(value: Any) -> ClassWeight:
     return {label: float(weight) for label, weight in value.items()}
 
 
+# -- epsilon, delta and class_weight in model files --------------------------------------------------------------------
+
+
+def _number_from_text(text: str, name: str, exact: Callable[[object], Epsilon]) -> Epsilon:
+    """Parse a number, as a float if that is exact."""
+    number = exact(epsilon_from_text(text, name))
+    as_float = float(number)
+    return as_float if exact(as_float) == number else number
+
+
+def _exact(name: str, exact: Callable[[object], Epsilon]) -> Codec:
+    return Codec(
+        lambda value, domain: exact_text(exact(value)), lambda text, domain: _number_from_text(text, name, exact), True
+    )
+
+
 def weights_by_class(class_weight: Mapping[Any, float], domain: Domain) -> npt.NDArray[np.float64]:
-    """Return the weight of each class, in the order of the domain; classes that are not in the mapping weigh one.
+    """Return the class weights in the order of the domain; classes missing from the mapping have weight 1.
 
-    Raise a ValueError if the mapping has what is not a class. An open target has no classes yet: those that will be
-    learnt are private until they are paid for, so none can be checked before.
+    Raise a `ValueError` for unknown classes, and for targets without declared classes: classes that will be learnt are
+    private, so weights cannot be checked against them before the charge.
 
-    Examples
-    --------
     >>> from diprime import Categorical, Numeric
     >>> weights_by_class({"ill": 5}, Domain({"age": Numeric(0, 100)}, target=Categorical(["well", "ill"])))
     array([1., 5.])
     """
     target = domain.target
     assert isinstance(target, Categorical)
-    if target.is_open:
+    if target.is_undeclared:
         raise ValueError(
-            'class_weight has weights of classes, which the domain does not list; list them, or give "balanced".'
+            "class_weight contains weights of classes, but the domain does not list its classes. List them, or "
+            'use class_weight="balanced".'
         )
-    unknown = [label for label in class_weight if label not in target.levels]
+    unknown = [label for label in class_weight if label not in target.categories]
     if unknown:
-        raise ValueError(f"class_weight has a weight for {short(unknown[0])}, which is not a class of the domain.")
-    return np.array([float(class_weight.get(level, 1)) for level in target.levels])
+        raise ValueError(f"class_weight contains {short(unknown[0])}, which is not a class of the domain.")
+    return np.array([float(class_weight.get(category, 1)) for category in target.categories])
 
 
 def class_weight_from(weights: Any, domain: Domain) -> dict[Any, float]:
-    """Return a mapping of classes from the list that a model file holds; refuse everything else."""
-    levels = domain.target.levels if isinstance(domain.target, Categorical) else ()
-    if not isinstance(weights, list) or len(weights) != len(levels):
-        raise ValueError("class_weight does not have one weight for each class.")
-    return dict(zip(levels, weights, strict=True))
+    """Return class weights as a dict, given the list in a model file, or raise a `ValueError`."""
+    categories = domain.target.categories if isinstance(domain.target, Categorical) else ()
+    if not isinstance(weights, list) or len(weights) != len(categories):
+        raise ValueError("class_weight must have one weight for each class.")
+    return dict(zip(categories, weights, strict=True))
 
 
-# -- the table --------------------------------------------------------------------------------------------------------
-
-EPSILON: Parameter[float, Epsilon] = Parameter("epsilon", 1.0, exact_epsilon)
-# Model files and reports hold the domain of the fit, which is more than the parameter says if that is "infer".
-DOMAIN: Parameter[Domain | Literal["infer"] | None, Domain | Literal["infer"]] = Parameter(
-    "domain", None, _check_domain, recorded=False
-)
-METHOD: Parameter[Method, Method] = choice_parameter("method", "joint", get_args(Method))
-N_ESTIMATORS = auto_integer_parameter("n_estimators", low=1, high=MAX_ESTIMATORS)
-MAX_DEPTH = auto_integer_parameter("max_depth", low=1, high=Forest.MAX_DEPTH)
-MAX_FEATURES: Parameter[MaxFeatures, MaxFeatures] = Parameter("max_features", "auto", _check_max_features)
-SPLIT_SHARE = auto_number_parameter("split_share", low=0, high=1, includes_ends=False)
-BALANCE = auto_number_parameter("balance", low=0, high=MAX_BALANCE, includes_ends=True)
-DELTA: Parameter[float, Fraction] = Parameter("delta", 1e-6, _check_delta)
-N_ROUNDS = auto_integer_parameter("n_rounds", low=1, high=MAX_ROUNDS)
-LEARNING_RATE = auto_number_parameter("learning_rate", low=0, high=1, includes_ends=True)
-INTERACTIONS = choice_parameter("interactions", True, (True, False))
-MAX_RECORDS_PER_GROUP = integer_parameter("max_records_per_group", 1, low=1, high=MAX_RECORDS)
-CLASS_WEIGHT: Parameter[ClassWeight, ClassWeight] = Parameter("class_weight", None, _check_class_weight)
-PARTITION = choice_parameter("partition", True, (True, False))
-ACCOUNTING: Parameter[Accounting, Accounting] = choice_parameter("accounting", "strict", get_args(Accounting))
-# The number of threads suits one machine, not the model: the next one may have other cores.
-N_JOBS: Parameter[int | None, int] = Parameter("n_jobs", None, resolve_n_jobs, recorded=False)
-# Whoever knows the seed can subtract the noise from the model. The ledger tells that there was one.
-RANDOM_STATE: Parameter[Any, RandomSource] = Parameter("random_state", None, RandomSource, recorded=False)
-# A progress bar is for the person who watches the fit.
-VERBOSE: Parameter[int, bool] = Parameter("verbose", 0, bool, recorded=False)
+def _write_class_weight(value: Any, domain: Domain) -> Any:
+    """Return the weights as a list in the order of the domain, because JSON keys are text and classes need not be."""
+    return weights_by_class(value, domain).tolist() if isinstance(value, Mapping) else value
 
 
-def _with_class_weight(parameters: tuple[Parameter[Any, Any], ...]) -> tuple[Parameter[Any, Any], ...]:
-    """Return the parameters of a classifier: those of the regressor, and class_weight before those of persons."""
-    at = parameters.index(MAX_RECORDS_PER_GROUP)
-    return (*parameters[:at], CLASS_WEIGHT, *parameters[at:])
+def _read_class_weight(record: Any, domain: Domain) -> Any:
+    return class_weight_from(record, domain) if isinstance(record, (list, dict)) else record
 
 
-FOREST: tuple[Parameter[Any, Any], ...] = (
-    EPSILON,
-    DOMAIN,
-    METHOD,
-    N_ESTIMATORS,
-    MAX_DEPTH,
-    MAX_FEATURES,
-    SPLIT_SHARE,
-    BALANCE,
-    PARTITION,
-    ACCOUNTING,
-    MAX_RECORDS_PER_GROUP,
-    N_JOBS,
-    RANDOM_STATE,
-    VERBOSE,
-)
-"""The parameters of `DiPriMeRegressor`, in the order of its constructor."""
-FOREST_CLASSIFIER = _with_class_weight(FOREST)
-"""The parameters of `DiPriMeClassifier`, in the order of its constructor."""
-BOOSTING: tuple[Parameter[Any, Any], ...] = (
-    EPSILON,
-    DOMAIN,
-    DELTA,
-    N_ROUNDS,
-    LEARNING_RATE,
-    INTERACTIONS,
-    MAX_RECORDS_PER_GROUP,
-    N_JOBS,
-    RANDOM_STATE,
-    VERBOSE,
-)
-"""The parameters of `DiPriMeBoostingRegressor`, in the order of its constructor."""
-BOOSTING_CLASSIFIER = _with_class_weight(BOOSTING)
-"""The parameters of `DiPriMeBoostingClassifier`, in the order of its constructor."""
-
-NOT_OF_THE_MODEL = frozenset({"n_jobs", "random_state", "verbose"})
-"""Parameters that belong to one machine, and the seed, with which the noise could be subtracted."""
+# -- parameters -------------------------------------------------------------------------------------------------------
 
 
-def recorded(parameters: Sequence[Parameter[Any, Any]]) -> Mapping[str, Parameter[Any, Any]]:
-    """Return the parameters that model files hold and reports show, by name."""
-    return {parameter.name: parameter for parameter in parameters if parameter.recorded}
+@dataclass(eq=False, repr=False)
+class BudgetParameters:
+    """First parameters of all estimators."""
+
+    epsilon: float = parameter(
+        1.0,
+        unnamed(exact_epsilon),
+        "Privacy budget of the whole fit, for adding or removing one record. If ``groups`` is passed to "
+        '``fit``, the budget is for adding or removing one person with all their records. ``float("inf")`` '
+        "trains without noise.",
+        codec=_exact("epsilon", exact_epsilon),
+        searchable=False,
+    )
+    domain: Domain | Literal["infer"] | None = parameter(
+        None,
+        unnamed(check_domain),
+        "Public facts about the data: ranges, categories and classes. Undeclared ranges and categories, "
+        "written ``Numeric()``, ``Date()`` and ``Categorical()``, are learnt privately with a tenth of the "
+        'budget. ``"infer"`` takes all of them from the data, which voids the guarantee and issues a '
+        "warning.",
+        recorded=False,  # files and reports contain the domain of the fit instead
+        searchable=False,
+    )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ForestParameters(BudgetParameters):
+    """Parameters of growing a forest."""
+
+    method: Method = parameter(
+        "joint",
+        choice(*get_args(Method)),
+        'How splits are chosen:\n- ``"joint"``: by one private selection among all features and '
+        'thresholds.\n- ``"diprime"``: near the private median of a random feature.\n- ``"diprime-exp"``: '
+        "by the exponential mechanism, among the private medians of ``max_features`` features.\n- "
+        '``"diprime-flip"``: as ``"diprime-exp"``, but by permute-and-flip.\n- ``"random"``: at random, '
+        "which leaves all of ``epsilon`` for the leaves.",
+    )
+    n_estimators: int | Literal["auto"] = parameter(
+        "auto",
+        auto_integer(1, MAX_ESTIMATORS),
+        'Number of trees. ``"auto"`` chooses it from ``epsilon`` and private record counts.',
+    )
+    max_depth: int | Literal["auto"] = parameter(
+        "auto",
+        auto_integer(0, Forest.MAX_DEPTH),
+        'Depth of every tree. ``"auto"`` chooses it from ``epsilon`` and private record counts. A tree of depth 0 '
+        "predicts the same for all rows.",
+    )
+    max_features: int | float | Literal["auto", "sqrt", "log2"] | None = parameter(
+        "auto",
+        unnamed(_check_max_features),
+        "Number of features considered at each node, drawn at random: an integer, a fraction of all "
+        'features, or None for all features. ``"auto"`` means all features for ``"joint"``, one for '
+        '``"diprime"`` and ``"random"``, and five for the other methods.',
+    )
+    split_share: float | Literal["auto"] = parameter(
+        "auto",
+        auto_number(0, 1, includes_ends=False),
+        'Fraction of the budget of the trees that is spent on splits; the leaves get the rest. ``"auto"`` '
+        'means 0.5 or, for ``"joint"``, 0.7. For ``"joint"``, it is smaller if the number of records times '
+        "epsilon is below 300.",
+    )
+    balance: float | Literal["auto"] = parameter(
+        "auto",
+        auto_number(0, MAX_BALANCE, includes_ends=True),
+        'Penalty λ of ``"joint"`` for unbalanced splits: the cost of each row by which the smaller child '
+        "falls short of a public minimum, relative to a squared error of 1.",
+    )
+    disjoint_rows: bool = parameter(
+        True,
+        choice(True, False),
+        "Whether the trees learn from disjoint subsets of the rows, each with the whole budget. If False, "
+        'every tree learns from all rows, with an equal share of the budget. ``"joint"`` with '
+        "``epsilon=inf`` is then an ordinary random forest: every tree learns from a random subsample and, "
+        'for classification, ``max_features="auto"`` means the square root of the number of features. In '
+        'this case, ``n_estimators="auto"`` means 30. ``max_depth="auto"`` means the base-2 logarithm of '
+        "the number of rows, up to 16, or less if the leaves of all trees would contain more than 16 "
+        "million sums.",
+    )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BoostingParameters(BudgetParameters):
+    """Parameters of boosting rounds."""
+
+    delta: float = parameter(
+        1e-6,
+        unnamed(check_delta),
+        "Delta of the guarantee: the fit is (epsilon, delta)-differentially private. It should be far "
+        "smaller than one divided by the number of people.",
+        codec=_exact("delta", exact_delta),
+        searchable=False,
+    )
+    n_rounds: int | Literal["auto"] = parameter(
+        "auto",
+        auto_integer(1, MAX_ROUNDS),
+        'Number of rounds. ``"auto"`` means 400, or 1000 if epsilon is so large that there is little '
+        "noise. If the number of records times epsilon is small, up to half of the rounds add no tree, but "
+        "measure the starting scores.",
+    )
+    learning_rate: float | Literal["auto"] = parameter(
+        "auto",
+        auto_number(0, 1, includes_ends=True),
+        'Shrinkage applied to each Newton step. ``"auto"`` means 100 divided by the number of rounds, but '
+        "at least 0.15 and at most 0.5.",
+    )
+    interactions: bool = parameter(
+        True,
+        choice(True, False),
+        "Whether half of the rounds split on two features at once. If False, the model is a sum of "
+        "functions of single features.",
+    )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ClassWeightParameter:
+    """Parameter of classifiers only."""
+
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = parameter(
+        None,
+        unnamed(check_class_weight),
+        "Weights of the classes in predictions. Classes missing from the dict have weight 1. "
+        '``"balanced"`` gives all classes the same total weight. Weights are applied to released values, '
+        "so they cost no privacy.",
+        codec=Codec(_write_class_weight, _read_class_weight),
+        searchable=False,  # a search selects by unweighted errors
+    )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RunParameters:
+    """Last parameters of forests and boosting: the contribution bound, and how a fit runs."""
+
+    max_records_per_group: int = parameter(
+        1,
+        integer(1, MAX_RECORDS),
+        "Contribution bound: maximum number of records used per person. If a person has more, a random "
+        "sample is used. The records of a person share a fixed total weight, so a larger value adds no "
+        "noise, but splits are chosen with coarser resolution. Used only with ``groups``.",
+        searchable=False,
+    )
+    n_jobs: int | None = parameter(
+        None,
+        unnamed(resolve_n_jobs),
+        "Number of threads. None means one per core. The fitted model does not depend on it.",
+        recorded=False,
+        of_model=False,  # another machine may have a different number of cores
+        searchable=False,
+    )
+    random_state: int | np.random.RandomState | None = parameter(
+        None,
+        unnamed(RandomSource),
+        "Seed for reproducible fits. A seed voids the guarantee, because anyone who knows it can remove "
+        "the noise. None takes random bits from the operating system.",
+        recorded=False,
+        of_model=False,  # the noise could be subtracted from the model; the ledger states that there was a seed
+        searchable=False,
+    )
+    verbose: int = parameter(
+        0,
+        unnamed(bool),
+        "Whether to show a progress bar during long fits.",
+        recorded=False,
+        of_model=False,
+        searchable=False,
+    )
+
+
+# -- max_features -----------------------------------------------------------------------------------------------------
+
+
+def count_features(max_features: MaxFeatures, method: Method, n_features: int, *, task: Task, same_rows: bool) -> int:
+    """Return the number of features considered at each split, given the checked parameter.
+
+    ``same_rows`` means that all trees learn from the same rows without noise, so only features make them differ.
+    """
+    if max_features is None:
+        n = n_features
+    elif max_features == "auto":
+        n = defaults.max_features(method, n_features, classification=task == "classification", same_rows=same_rows)
+    elif isinstance(max_features, str):
+        n = max(1, int(math.sqrt(n_features) if max_features == "sqrt" else math.log2(n_features)))
+    elif isinstance(max_features, numbers.Integral):
+        n = int(max_features)
+    else:
+        n = max(1, int(max_features * n_features))
+    if n > n_features:
+        raise ValueError(f"max_features is {n}, but the domain has only {n_features} features.")
+    if n > 1 and method in ONE_FEATURE_METHODS:
+        raise ValueError(f'max_features must be 1 for method="{method}", which draws a feature at random.')
+    return n
 
 
 # -- model files ------------------------------------------------------------------------------------------------------
 
 
-def record_parameters(
-    fitted_params: Mapping[str, Any], parameters: Sequence[Parameter[Any, Any]], domain: Domain
-) -> dict[str, Any]:
-    """Return the recorded parameters of a fit, which have been checked, as plain data for JSON.
+def record_parameters(estimator: Any, domain: Domain) -> dict[str, Any]:
+    """Return the recorded parameters of a fitted estimator as plain JSON data."""
+    fitted = estimator.fitted_params_
+    return {name: declared.codec.write(fitted[name], domain) for name, declared in recorded(estimator).items()}
 
-    Weights of classes are a list, in the order of the classes of the domain.
+
+def read_parameters(record: Mapping[str, Any], estimator: type, domain: Domain) -> dict[str, Any]:
+    """Return unchecked constructor arguments, given the output of `record_parameters` of this or an older version.
+
+    A parameter that an older file lacks gets its default. An unknown parameter comes from a newer version and raises a
+    `ValueError`.
     """
-    return {name: _plain(name, fitted_params[name], domain) for name in recorded(parameters)}
-
-
-def _plain(name: str, value: Any, domain: Domain) -> Any:
-    if name == EPSILON.name:
-        return exact_text(exact_epsilon(value))
-    if name == DELTA.name:
-        return exact_text(exact_delta(value))
-    if isinstance(value, Mapping):  # of classes, which need not be text as the keys of JSON's objects are
-        return weights_by_class(value, domain).tolist()
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, np.bool_):
-        return bool(value)
-    return int(value) if isinstance(value, numbers.Integral) else float(value)
-
-
-def read_parameters(
-    record: Mapping[str, Any], parameters: Sequence[Parameter[Any, Any]], domain: Domain
-) -> dict[str, Any]:
-    """Return the constructor's arguments for what `record_parameters` of this or an older version has written.
-
-    Parameters
-    ----------
-    record : dict
-        Plain data from a model file. A missing parameter gets its default: the file is older than the parameter.
-        Epsilon and delta have always been there, and no default can stand for them.
-    parameters : sequence of Parameter
-        The parameters of the estimator.
-    domain : Domain
-        The domain of the fit.
-
-    Returns
-    -------
-    arguments : dict
-        One for each recorded parameter. Their values have yet to be checked.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is unknown. A newer version has written the file, and only that version knows what it means.
-    """
-    known = recorded(parameters)
+    known = recorded(estimator)
     unknown = sorted(record.keys() - known.keys())
     if unknown:
-        raise ValueError(f"diprime {__version__} does not know {short(unknown[0])}; a newer version may.")
-    arguments = {name: record.get(name, parameter.default) for name, parameter in known.items()}
-    for name, exact in ((EPSILON.name, exact_epsilon), (DELTA.name, exact_delta)):
-        if name in known:
-            if name not in record:
-                raise ValueError(f"{name} is missing.")
-            arguments[name] = _number_from_text(record[name], name, exact)
-    class_weight = arguments.get(CLASS_WEIGHT.name)
-    if isinstance(class_weight, (list, dict)):
-        arguments[CLASS_WEIGHT.name] = class_weight_from(class_weight, domain)
-    return arguments
-
-
-def _number_from_text(text: str, name: str, exact: Callable[[object], Epsilon]) -> Epsilon:
-    """Return the number that a text stands for: as a float if that is exact."""
-    number = exact(epsilon_from_text(text, name))
-    as_float = float(number)
-    return as_float if exact(as_float) == number else number
+        raise ValueError(
+            f"diprime {__version__} does not support the parameter {short(unknown[0])}. Install a newer version."
+        )
+    for name, declared in known.items():
+        if declared.codec.is_required and name not in record:
+            raise ValueError(f"{name} is missing.")
+    return {name: known[name].codec.read(value, domain) for name, value in record.items()}

@@ -1,41 +1,38 @@
-"""What all estimators made of trees share: prediction, importances and files."""
+"""Base classes of all tree estimators: prediction, importances and files."""
 
 from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from diprime._util.threads import Threads
+from diprime._util.resources import Threads, resolve_n_jobs
 from diprime.domain import Domain, Task
-from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator
-from diprime.estimators.frames import on_frames
+from diprime.estimators.base import PrivateClassifierMixin, PrivateEstimator, PrivateRegressorMixin, accepts_sources
 from diprime.estimators.parameters import (
-    CLASS_WEIGHT,
-    MAX_RECORDS_PER_GROUP,
-    N_JOBS,
-    Parameter,
+    ClassWeightParameter,
+    check_class_weight,
+    check_max_records,
     record_parameters,
     weights_by_class,
 )
+from diprime.inspection.importances import Importances, importances_of
 from diprime.model.additive import AdditiveForest
 from diprime.model.files import ModelContent, save_content
-from diprime.model.forest import Forest
+from diprime.model.trees import Forest
 from diprime.privacy.measures import Measure, PrivacyLoss
+from diprime.sources.protocol import Source
 
 
 class PrivateTrees(PrivateEstimator):
-    """The base class of forests and of boosted trees."""
+    """Base class of forests and boosted models."""
 
     forest_: Forest | AdditiveForest
-    _takes_partitions = True
-    _parameters: ClassVar[Sequence[Parameter[Any, Any]]]
 
     # -- parameters ----------------------------------------------------------------------------------------------------
 
@@ -44,31 +41,31 @@ class PrivateTrees(PrivateEstimator):
 
     @abstractmethod
     def _check_shared_settings(self, n_features: int, n_fits: int) -> Any:
-        """Check the parameters and return the settings of one of so many fits, which share the budget equally."""
+        """Check the parameters and return the settings of one of ``n_fits`` fits that share the budget equally."""
 
     @abstractmethod
     def _measure(self, settings: Any) -> Measure:
-        """Return what a fit with these settings costs."""
+        """Return the privacy measure of a fit with these settings."""
 
     def _loss(self, settings: Any) -> PrivacyLoss:
         return self._measure(settings).loss(1)
 
-    # -- persons -------------------------------------------------------------------------------------------------------
+    # -- groups --------------------------------------------------------------------------------------------------------
 
     def _max_records(self) -> int:
-        return MAX_RECORDS_PER_GROUP.check(self.max_records_per_group)
+        return check_max_records(self.max_records_per_group)
 
     def _check_groups(self, *, given: bool) -> None:
         max_records = self._max_records()
         if max_records > 1 and not given:
             raise ValueError(
-                f"max_records_per_group is {max_records}, but no groups are given: give the person of each record as "
-                "groups, or leave max_records_per_group at 1 if everybody has one record."
+                f"max_records_per_group={max_records} requires groups. Pass groups to fit, or keep "
+                "max_records_per_group=1 if everyone has one record."
             )
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
-    @on_frames
+    @accepts_sources
     def apply(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the leaf that each row reaches in each tree.
 
@@ -83,31 +80,45 @@ class PrivateTrees(PrivateEstimator):
             The index of the leaf, counted from the left of its tree.
         """
         rows = self._reader(X)
-        with Threads(N_JOBS.check(self.n_jobs)) as threads:
+        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
             return self.forest_.apply(rows, threads)
 
     def _predict_outputs(self, X: Any) -> npt.NDArray[np.float64]:
         rows = self._reader(X)
-        with Threads(N_JOBS.check(self.n_jobs)) as threads:
+        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
             return self.forest_.predict(rows, threads)
+
+    def importances(self) -> Importances:
+        """Return the share of each feature in the variance of the predictions, net of noise, with its error.
+
+        Features whose share noise could explain are marked as not above the noise.
+
+        Returns
+        -------
+        importances : Importances
+            The shares. They are computed from the released model, so they cost no privacy.
+        """
+        check_is_fitted(self)
+        return importances_of(self)
 
     @property
     def feature_importances_(self) -> npt.NDArray[np.float64]:
-        """The importance of each feature: how much it spreads the predictions, as a share of one.
+        """The importances of the features above the noise, which sum to one; zero for all other features.
 
-        It is computed from the released trees, so it costs no privacy.
+        They are computed from the released trees, so they cost no privacy. All are zero if no feature is above the
+        noise; see `importances` for shares of variance and their errors.
         """
-        check_is_fitted(self)
-        return self.forest_.importances(self.domain_.n_features)
+        return self.importances().normalized
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the fitted model to a file that `diprime.load` reads on any machine, without running code.
 
-        The file holds the released trees, the domain, the ledger and the parameters of the fit, even if they were
-        changed since. It does not hold ``random_state``, with which the noise could be subtracted, nor ``n_jobs`` and
-        ``verbose``, which belong to one machine. The file is written completely or not at all.
+        The file contains the released trees, the domain, the ledger, and the parameters of the fit, even if
+        `set_params` has changed them since. It does not contain ``random_state``, because anyone who knows it can
+        remove the noise, nor ``n_jobs`` and ``verbose``, which do not affect the model. The file is written completely
+        or not at all.
 
         Parameters
         ----------
@@ -119,7 +130,7 @@ class PrivateTrees(PrivateEstimator):
     def _to_content(self) -> ModelContent:
         check_is_fitted(self)
         return ModelContent(
-            record_parameters(self.fitted_params_, self._parameters, self.domain_),
+            record_parameters(self, self.domain_),
             self.domain_,
             isinstance(self.fitted_params_["domain"], str),
             hasattr(self, "feature_names_in_"),
@@ -128,24 +139,24 @@ class PrivateTrees(PrivateEstimator):
         )
 
 
-class TreeClassifierMixin(PrivateClassifierMixin):
-    """What classifiers made of trees share."""
+class TreeClassifierMixin(ClassWeightParameter, PrivateClassifierMixin):
+    """Predictions and class weights of tree classifiers."""
 
     _task: Task = "classification"
 
-    def _resolve_domain(self, X: Any, y: Any) -> Domain:
-        domain: Domain = super()._resolve_domain(X, y)
-        self._class_weights(domain)  # before anything is paid for
+    def _resolve_domain(self, source: Source) -> Domain:
+        domain: Domain = super()._resolve_domain(source)
+        self._class_weights(domain)  # before anything is charged
         return domain
 
     def _class_weights(self, domain: Domain) -> npt.NDArray[np.float64] | Literal["balanced"] | None:
-        """Return the weights of the classes, in the order of the domain, if they are given."""
-        class_weight = CLASS_WEIGHT.check(self.class_weight)
+        """Return the checked class weights: None, ``"balanced"``, or weights in the order of the domain."""
+        class_weight = check_class_weight(self.class_weight)
         return weights_by_class(class_weight, domain) if isinstance(class_weight, Mapping) else class_weight
 
-    @on_frames
+    @accepts_sources
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Predict the probability of each class, in the order of ``classes_``; with ``class_weight``, a weighted one.
+        """Predict class probabilities in the order of ``classes_``, weighted by ``class_weight`` if it is set.
 
         Parameters
         ----------
@@ -158,9 +169,9 @@ class TreeClassifierMixin(PrivateClassifierMixin):
             The probabilities, which sum to one in each row.
         """
         means = self._predict_outputs(X)
-        return np.asarray(np.minimum(means, 1.0, out=means))  # the weights of the trees sum to one up to rounding
+        return np.asarray(np.minimum(means, 1.0, out=means))  # tree weights sum to one up to rounding
 
-    @on_frames
+    @accepts_sources
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the most probable class of each row.
 
@@ -175,16 +186,16 @@ class TreeClassifierMixin(PrivateClassifierMixin):
             The predicted classes.
         """
         rows = self._reader(X)
-        with Threads(N_JOBS.check(self.n_jobs)) as threads:
+        with Threads(resolve_n_jobs(self.n_jobs)) as threads:
             return np.asarray(self.classes_[self.forest_.decide(rows, threads)])
 
 
-class TreeRegressorMixin(RegressorMixin):  # type: ignore[misc]
-    """What regressors made of trees share."""
+class TreeRegressorMixin(PrivateRegressorMixin):
+    """Predictions of tree regressors."""
 
     _task: Task = "regression"
 
-    @on_frames
+    @accepts_sources
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Predict the target of each row.
 
@@ -199,6 +210,4 @@ class TreeRegressorMixin(RegressorMixin):  # type: ignore[misc]
             The predicted targets, within the range of the domain.
         """
         means = self._predict_outputs(X)[:, 0]
-        return np.clip(
-            means, *self.domain_.output_range, out=means
-        )  # the weights of the trees sum to one up to rounding
+        return np.clip(means, *self.domain_.output_range, out=means)  # tree weights sum to one up to rounding

@@ -1,24 +1,25 @@
-"""The hot loops, in Python files that are compiled to C when the package is built.
+"""Performance-critical loops, in Python files that are compiled to C when the package is built.
 
-Without a C compiler the same files run interpreted. Arrays then reach them as memoryviews, whose items are Python
-integers, so that the results are the same to the last bit, only slower.
+Without a C compiler, the same files run interpreted. Arrays are then passed as memoryviews, whose items are Python
+numbers, so that the results are bit-identical, but slower.
 """
 
 from __future__ import annotations
 
 import importlib
-import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-NAMES = ("encoding", "sampling", "histogram", "scoring", "walking", "adding", "boosting", "explaining")
+from diprime._util import warn
+
+NAMES = ("encoding", "sampling", "histogram", "split_costs", "trees", "effects", "boosting", "shapley")
 
 
 class _Matrix:
-    """A two-dimensional memoryview that can be indexed by row as well, as in C."""
+    """Two-dimensional memoryview that can also be indexed by row, as in C."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self._array = array
@@ -39,10 +40,10 @@ def _as_interpreted(argument: Any) -> Any:
 
 
 def with_memoryviews(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap an interpreted kernel, or the constructor of one of its classes, to take what a compiled one takes.
+    """Wrap an interpreted kernel, or the constructor of one of its classes, to take the arguments of a compiled one.
 
-    Arrays become memoryviews and NumPy scalars Python numbers. Everything else is passed through, objects of the
-    kernel's own classes included: their arrays were converted when they were made.
+    Arrays become memoryviews, and NumPy scalars become Python numbers. Everything else is passed unchanged, including
+    objects of the kernel's own classes, whose arrays were converted by their constructors.
     """
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -52,7 +53,7 @@ def with_memoryviews(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Interpreted:
-    """An interpreted kernel module that takes the same arguments as a compiled one."""
+    """Interpreted kernel module that takes the same arguments as a compiled one."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -68,13 +69,12 @@ def _load(name: str) -> Any:
 
 
 _kernels = [_load(name) for name in NAMES]
-encoding, sampling, histogram, scoring, walking, adding, boosting, explaining = _kernels
+encoding, sampling, histogram, split_costs, trees, effects, boosting, shapley = _kernels
 COMPILED = not any(isinstance(kernel, Interpreted) for kernel in _kernels)
 
 if not COMPILED:
-    warnings.warn(
-        "diprime runs without its compiled kernels: results are the same, but fits take many times longer; "
-        "reinstall it where a C compiler is available.",
+    warn(
+        "diprime is running without compiled kernels. Results are identical, but fits are many times "
+        "slower. Reinstall diprime with a C compiler available.",
         RuntimeWarning,
-        stacklevel=2,
     )

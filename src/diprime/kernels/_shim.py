@@ -1,8 +1,8 @@
-"""What the kernels use of Cython, for interpreters that run them without it.
+"""Stand-ins for the Cython constructs of the kernels, for running them without Cython.
 
-Compiled kernels never import this module. Where a kernel runs as plain Python and Cython is not installed, these
-stand-ins give each construct its meaning in Python: types have no effect, integers are unbounded, and the global
-interpreter lock is not released.
+Compiled kernels never import this module. If a kernel runs as plain Python and Cython is not installed, these give each
+construct its meaning in Python: types have no effect, integers are unbounded, and the global interpreter lock is not
+released.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ float = double = builtins.float
 
 
 class _Nogil:
-    """Both a decorator and a context manager, like ``cython.nogil``."""
+    """Decorator and context manager, like ``cython.nogil``."""
 
     def __call__(self, function: F) -> F:
         return function
@@ -34,7 +34,7 @@ nogil = _Nogil()
 
 
 def cfunc(function: F) -> F:
-    """Mark a function or method that only kernels call."""
+    """Mark a function or method that only kernels may call."""
     return function
 
 
@@ -50,20 +50,20 @@ final = cclass
 
 
 def exceptval(*_: Any, **__: Any) -> Callable[[F], F]:
-    """Say how a C function signals an exception, which Python does not need to know."""
+    """Specify how a C function signals exceptions. This has no effect in Python."""
     return cfunc
 
 
 def declare(_: Any, value: Any = None, *, visibility: str = "private") -> Any:
-    """Declare a typed variable of the module, or a typed field that Python can see."""
+    """Declare a typed variable of the module, or a typed field that is visible to Python."""
     return value
 
 
 def cast(type_: Callable[[Any], Any], value: Any) -> Any:
-    """Convert a number as C does: integers are rounded towards zero."""
+    """Convert a number as C does. Conversions to integers round towards zero."""
     return type_(value)
 
 
 def fused_type(*_: Any) -> Any:
-    """Give one name to several types."""
+    """Define one name for several types."""
     return None

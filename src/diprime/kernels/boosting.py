@@ -1,8 +1,8 @@
-"""Rounds of boosting: scores of records move by the step of their cell, and gradients are summed in new cells.
+"""Rounds of boosting: updates of the scores of records, and gradient sums in the cells of a round.
 
-Scores are fixed-point integers, and a record's gradient is an integer vector that depends on its own scores and target
-only. So the sums do not depend on the order of the records, and no floating-point number is involved. A record of
-weight w counts as w equal records; ``weights`` is empty where records have none.
+Scores are fixed-point integers, and a record's gradient is an integer vector that depends only on its own scores and
+target. The sums therefore do not depend on the order of the records, and involve no floating-point numbers. A record of
+weight w counts as w equal records; ``weights`` is empty if all weights are one.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def move(
     cells: cython.uchar[::1],
     scores: cython.int[:, ::1],
 ) -> None:
-    """Add to the scores of the records from ``begin`` to ``end`` the steps of their cells, then set their new cells.
+    """Add the steps of their cells to the scores of the records from ``begin`` to ``end``, then set their new cells.
 
-    ``columns[j]`` has the codes of feature j. The new cell of a record is the sum of ``cells_of_codes[k]`` at its code
-    of ``features[k]``, for one or two features.
+    ``columns[j]`` contains the codes of feature j. The new cell of a record is the sum of ``cells_of_codes[k]`` at its
+    code of ``features[k]``, for one or two features.
     """
     i: cython.Py_ssize_t
     k: cython.Py_ssize_t
@@ -61,10 +61,10 @@ def add_logistic(
     weights: cython.const[cython.uchar][::1],
     sums: cython.longlong[:, ::1],
 ) -> None:
-    """Add gradient and Hessian of the records from ``begin`` to ``end`` to the sums of their cells, for two classes.
+    """Add the gradients and Hessians of the records from ``begin`` to ``end`` to their cells, for two classes.
 
-    Row ``(score >> shift) + len(table) / 2`` of the table, or the nearest there is, has the gradient of the second
-    class and the Hessian. The gradient of the first class is smaller by ``unit``.
+    Row ``(score >> shift) + len(table) / 2`` of the table, or the nearest existing row, contains the gradient of the
+    second class and the Hessian. The gradient of the first class is smaller by ``unit``.
     """
     i: cython.Py_ssize_t
     weighted: cython.bint = weights.shape[0] > 0
@@ -95,13 +95,13 @@ def add_softmax(
     shares: cython.longlong[::1],
     sums: cython.longlong[:, ::1],
 ) -> None:
-    """Add gradients and Hessians of the records from ``begin`` to ``end`` to the sums of their cells, for K classes.
+    """Add the gradients and Hessians of the records from ``begin`` to ``end`` to their cells, for K classes.
 
-    ``table[d >> shift]`` is exp(-d), times ``table[0]`` <= 2^20, for the distance d of a score from the largest one;
-    beyond its end it is zero. A class has the share p of the unit, rounded down: together at most the unit. The
-    gradient is unit·[class] - p and the Hessian 2·p·(unit - p)/unit. A record whose vector is longer than √2 units
-    keeps its gradient alone, which never is: the shares of the other classes add up to at most unit - p of its own.
-    ``shares`` is scratch memory.
+    ``table[d >> shift]`` is exp(-d), times ``table[0]`` <= 2^20, for the distance d of a score from the largest score;
+    beyond the end of the table it is zero. Each class has a share p of the unit, rounded down, so the shares add up to
+    at most one unit. The gradient is unit·[class] - p, and the Hessian is 2·p·(unit - p)/unit. If the vector of a
+    record is longer than √2 units, only its gradient is added. The gradient alone is never longer, because the shares
+    of the other classes add up to at most unit - p, for the share p of its own class. ``shares`` is scratch memory.
     """
     i: cython.Py_ssize_t
     k: cython.Py_ssize_t
@@ -161,10 +161,10 @@ def add_residuals(
     weights: cython.const[cython.uchar][::1],
     sums: cython.longlong[:, ::1],
 ) -> None:
-    """Add residual and count of the records from ``begin`` to ``end`` to the sums of their cells, for numbers.
+    """Add the residuals and counts of the records from ``begin`` to ``end`` to their cells, for numeric targets.
 
-    The residual scale·target - score is clamped to ±clip, multiplied by multiplier/2^32 and rounded. A count of one is
-    ``count``.
+    The residual scale·target - score is clipped to ±clip, multiplied by multiplier/2^32 and rounded. Each record adds
+    ``count`` to the counts.
     """
     i: cython.Py_ssize_t
     residual: cython.longlong

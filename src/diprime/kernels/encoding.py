@@ -1,4 +1,4 @@
-"""Codes of numbers: the only loops that read raw feature values."""
+"""Encoding of numeric values. These are the only loops that read raw feature values."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def encode_rows(
     inverse: cython.const[cython.double][::1],
     out: cython.uchar[:, ::1],
 ) -> None:
-    """Write the cells of a C-ordered matrix: (x - low) * inverse by column, truncated and clipped to [0, 254].
+    """Write the bins of a C-ordered matrix: (x - low) * inverse by column, truncated and clipped to [0, 254].
 
-    NaN gets the code of missing values. No selection is a branch, so the compiler vectorises the loop over a row, and
-    the time does not depend on the values. The order of the comparisons maps NaN to 0, because the conversion of NaN to
-    an integer is undefined.
+    NaN gets the code of missing values. The conditional expressions compile without branches, so the loop over a row is
+    vectorised and its running time does not depend on the values. The order of the comparisons maps NaN to 0, because
+    the conversion of NaN to an integer is undefined.
     """
     last_cell: cython.double = LAST_CELL
     missing: cython.int = MISSING
@@ -46,7 +46,7 @@ def encode_rows(
 def encode_linear(
     x: cython.const[floating][:], low: cython.double, inverse: cython.double, out: cython.uchar[:]
 ) -> None:
-    """Write the cells of one column of any stride, by the formula of `encode_rows`."""
+    """Write the bins of one column of any stride, by the formula of `encode_rows`."""
     last_cell: cython.double = LAST_CELL
     missing: cython.int = MISSING
     n: cython.Py_ssize_t = x.shape[0]
@@ -64,7 +64,7 @@ def encode_linear(
 def encode_sorted(
     x: cython.const[floating][:], thresholds: cython.const[cython.double][::1], out: cython.uchar[:]
 ) -> None:
-    """Write how many of 255 ascending thresholds are at or below each number; NaN gets the code of missing values.
+    """Write the number of thresholds, of 255 ascending ones, at or below each value. NaN gets the missing code.
 
     Shorter lists are padded with NaN, which is at or below no number, so the binary search always takes eight steps.
     """

@@ -1,14 +1,13 @@
-"""Sums over rows: histograms of nodes, rows sorted into children, totals of leaves.
+"""Sums over rows: histograms of nodes, routing of rows to children, and totals of leaves.
 
 While trees grow, a row is a *record* of bytes: one code for each feature, padding, and the target in the last two
-bytes, low byte first. Where records have weights, the byte before holds the weight. Records are moved from node to
-node, so that every pass reads memory in order. Tables made by domain/target_layout.py say what a target adds, and to
-which column. For histograms, every node can have its own table. A record of weight w adds w times as much: it counts as
-w equal records.
+bytes, low byte first. If records have weights, the weight is in the byte before the target. Records are moved from node
+to node, so that every pass reads memory in order. Tables made by domain/encoding.py contain the amount that a target
+adds, and its column. In histograms, each node can have its own table. A record of weight w counts as w equal records.
 
 A *bin* packs two sums into 64 bits: the count of rows in the bits from ``shift`` up, and the sum of their values below.
-Adding to a bin keeps both exact as long as the count is below 2^(64-shift) and the sum below 2^shift. An engine
-guarantees this: it refuses rows whose number, or sum of weights, is above ``TargetLayout.max_rows``.
+Both stay exact as long as the count is below 2^(64-shift) and the sum below 2^shift. Engines guarantee this: they add
+at most ``TargetLayout.max_rows`` rows, counted by weight, to packed bins, and add larger sums in separate integers.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ def scatter(
     ends: cython.longlong[::1],
     records: cython.uchar[:, ::1],
 ) -> None:
-    """Append each row to the records of its tree; rows whose tree is not below ``len(ends)`` are left out.
+    """Append each row to the records of its tree. Rows whose tree is not below ``len(ends)`` are dropped.
 
-    ``ends[t]`` is where the next record of tree t goes, and is moved on by the call. ``weights`` is empty if records
-    have none.
+    ``ends[t]`` is the index of the next record of tree t, which the call advances. ``weights`` is empty if all weights
+    are one.
     """
     weighted: cython.bint = weights.shape[0] > 0
     n_features: cython.Py_ssize_t = codes.shape[1]
@@ -78,8 +77,8 @@ def accumulate(
 ) -> None:
     """Set the slot of each segment to the histogram of its records.
 
-    Code c of feature j has the bins from (j·256 + c)·n_columns on, one for each column. ``tables`` says which row of
-    the amounts each segment uses.
+    The bins of code c of feature j begin at (j·256 + c)·n_columns, one for each column. ``tables`` contains the row of
+    the amounts that each segment uses.
     """
     weight_at: cython.Py_ssize_t = records.shape[1] - 3
     n_codes: cython.Py_ssize_t = N_CODES
@@ -104,7 +103,7 @@ def accumulate(
                 amount = amounts[table, target]
                 if weighted:
                     amount *= records[i, weight_at]
-                if n_columns == 1:  # avoids multiplications in the innermost loop of all
+                if n_columns == 1:  # avoids multiplications in the innermost loop
                     for j in range(n_features):
                         bins[slot, j * n_codes + records[i, j]] += amount
                 else:
@@ -138,11 +137,11 @@ def partition(
     masks: cython.const[cython.uchar][:, ::1],
     middles: cython.longlong[::1],
 ) -> None:
-    """Sort the records of each node in place, those of its left child first; those of the right begin at ``middles``.
+    """Partition the records of each node in place. The left child comes first, and the right begins at ``middles``.
 
-    Bit ``code`` of a node's mask says whether a row with that code goes right. ``words`` is the memory of ``records``,
-    eight bytes at a time. Every record is swapped with the first one on the right, whichever way it goes: there is no
-    branch to mispredict. The order within a child does not matter, because rows are only ever summed.
+    A row goes right if the bit of its code is set in the node's mask. ``words`` is the memory of ``records``, eight
+    bytes at a time. Every record is swapped with the first record on the right, wherever it goes, so there is no branch
+    to mispredict. The order within a child does not matter, because rows are only summed.
     """
     node: cython.Py_ssize_t
     i: cython.Py_ssize_t
@@ -174,7 +173,7 @@ def node_sums(
     weighted: cython.bint,
     bins: cython.ulonglong[:, ::1],
 ) -> None:
-    """Add the records of each node to its bins, one for each column."""
+    """Add the records of each node to its bins, one per column."""
     amount: cython.ulonglong
     weight_at: cython.Py_ssize_t = records.shape[1] - 3
     target: cython.Py_ssize_t

@@ -1,12 +1,12 @@
-"""Random bits and exact draws from them: ChaCha20, uniform, exponential mechanism, permute-and-flip, noise.
+"""Random bits and exact samplers: ChaCha20, uniform integers, exponential mechanism, permute-and-flip, and noise.
 
 All functions use integers only. A stream is a row of ``STREAM_WORDS`` 32-bit words: the 16 words of ChaCha20's input
 block (constants, key, block counter, nonce), the 16 words of its last output block, and the number of output words
-already used. Only :mod:`diprime.randomness` makes streams.
+already used. Only :mod:`diprime.privacy.randomness` creates streams.
 """
 
-# The interpreted form is the reference. It reads Python integers from memoryviews, which never wrap, and writing one
-# that does not fit raises an error. This is why 32-bit sums are masked, although C wraps them anyway.
+# The interpreted form is the reference. It reads Python integers from memoryviews, which never wrap, and raises an
+# error if a written integer does not fit. 32-bit sums are therefore masked, although C wraps them anyway.
 from __future__ import annotations
 
 try:
@@ -17,11 +17,11 @@ except ImportError:
 from diprime.kernels import constants
 
 WORD_MASK = cython.declare(cython.uint, 0xFFFFFFFF)
-POSITION = cython.declare(cython.Py_ssize_t, 32)  # of the number of output words already used
+POSITION = cython.declare(cython.Py_ssize_t, 32)  # index of the number of output words already used
 ABSENT_COST = cython.declare(cython.longlong, constants.ABSENT_COST)
 MAX_WHOLE = cython.declare(
     cython.ulonglong, 64
-)  # it is reached, before most proposals are rejected, with probability e^-32
+)  # proposals, most of which are rejected, reach it with probability e^-32
 
 
 @cython.cfunc
@@ -71,7 +71,9 @@ def _next_block(s: cython.uint[:]) -> cython.void:
         _quarter_round(s, 19, 20, 25, 30)
     for i in range(16):
         s[16 + i] = (s[16 + i] + s[i]) & WORD_MASK
-    s[12] = (s[12] + 1) & WORD_MASK  # no draw uses nearly as many as 2^32 blocks of 64 bytes
+    s[12] = (s[12] + 1) & WORD_MASK
+    if s[12] == 0:  # the counter has 64 bits, as in Bernstein's ChaCha20
+        s[13] = (s[13] + 1) & WORD_MASK
     s[POSITION] = 0
 
 
@@ -92,7 +94,7 @@ def _next_word(s: cython.uint[:]) -> cython.uint:
 @cython.nogil
 @cython.exceptval(check=False)
 def _below(s: cython.uint[:], bound: cython.ulonglong) -> cython.ulonglong:
-    """Draw a uniform integer below bound: draw as many bits as it has, and again if they reach it."""
+    """Draw a uniform integer below ``bound`` by rejection sampling."""
     mask: cython.ulonglong = bound - 1
     draw: cython.ulonglong
     mask |= mask >> 1
@@ -117,7 +119,7 @@ def _bernoulli_exp(s: cython.uint[:], numerator: cython.ulonglong, denominator: 
     """Return true with probability exp(-numerator/denominator), for numerator <= denominator.
 
     This is algorithm 1 of Canonne, Kamath and Steinke (2020). With g = numerator/denominator, the first k at which a
-    coin of bias g/k fails is odd with probability exp(-g). Such a coin is drawn as one of bias g and one of bias 1/k,
+    coin of bias g/k fails is odd with probability exp(-g). Each coin is drawn as a coin of bias g and one of bias 1/k,
     so that no product can overflow.
     """
     k: cython.ulonglong = 1
@@ -138,7 +140,7 @@ def _laplace(
 ) -> cython.longlong:
     """Draw discrete Laplace noise of scale numerator/denominator: algorithm 2 of Canonne, Kamath and Steinke (2020).
 
-    After ``max_wholes`` successes of the geometric part the magnitude is ``saturated``. The caller chooses both; see
+    After ``max_wholes`` successes of the geometric part, the magnitude is ``saturated``. The caller chooses both; see
     privacy/mechanisms/laplace.py.
     """
     part: cython.ulonglong
@@ -167,7 +169,7 @@ def _laplace(
 @cython.nogil
 @cython.exceptval(check=False)
 def _digit(s: cython.uint[:], uniforms: cython.uint[:, :], row: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.uint:
-    """Return digit i of a uniform number, drawing it if it is the first that is not known yet."""
+    """Return digit i of a uniform number, and draw it first if it is the next unknown digit."""
     if uniforms[row, 0] == i:
         uniforms[row, i + 1] = _next_word(s)
         uniforms[row, 0] = i + 1
@@ -180,7 +182,7 @@ def _digit(s: cython.uint[:], uniforms: cython.uint[:, :], row: cython.Py_ssize_
 def _draws_below(
     s: cython.uint[:], uniforms: cython.uint[:, :], new: cython.Py_ssize_t, other: cython.Py_ssize_t
 ) -> cython.int:
-    """Draw a new uniform number; return 1 if it is below another one, 0 if not, and -1 if more digits are needed."""
+    """Draw a new uniform number. Return 1 if it is below ``other``, 0 if not, and -1 if more digits are needed."""
     i: cython.Py_ssize_t
     a: cython.uint
     b: cython.uint
@@ -199,8 +201,8 @@ def _draws_below(
 def _accepts_fraction(s: cython.uint[:], uniforms: cython.uint[:, :], k: cython.ulonglong) -> cython.int:
     """Return 1 with probability exp(-x·(2k + x)/(2k + 2)), else 0, and -1 if more digits are needed: algorithm B.
 
-    x is the number in row 0. A sequence x > z_1 > z_2 > ... of new uniform numbers goes on while each falls and a coin
-    of bias p = (2k + x)/(2k + 2) succeeds. It has n members or more with probability (x·p)^n/n!, so their number is
+    x is the number in row 0. A sequence x > z_1 > z_2 > ... of new uniform numbers continues while it decreases and a
+    coin of bias p = (2k + x)/(2k + 2) succeeds. It has at least n members with probability (x·p)^n/n!, so its length is
     even with probability exp(-x·p).
     """
     last: cython.Py_ssize_t = 0
@@ -213,7 +215,7 @@ def _accepts_fraction(s: cython.uint[:], uniforms: cython.uint[:, :], k: cython.
         if outcome == 1:
             side = _below(s, 2 * k + 2)
             if side == 2 * k:
-                # The row that is neither x nor the newest number is free.
+                # The row that contains neither x nor the newest number is free.
                 outcome = _draws_below(s, uniforms, 3 - new, 0)
             elif side > 2 * k:
                 outcome = 0
@@ -240,7 +242,7 @@ def _accepts_whole(s: cython.uint[:], k: cython.ulonglong) -> cython.bint:
 @cython.nogil
 @cython.exceptval(check=False)
 def _normal_whole(s: cython.uint[:], uniforms: cython.uint[:, :]) -> cython.longlong:
-    """Draw k + x, the magnitude of a standard normal number; return k, and leave x in row 0. -1: out of digits.
+    """Draw the magnitude k + x of a standard normal number. Return k and leave x in row 0, or -1 if out of digits.
 
     This is algorithm N of Karney (2016): k has probability proportional to exp(-k²/2), and x is uniform and accepted
     with probability exp(-x·(2k + x)/2), in k + 1 steps.
@@ -278,10 +280,10 @@ def _rounded_product(
     multiplier: cython.ulonglong,
     shift: cython.ulonglong,
 ) -> cython.longlong:
-    """Return the integer nearest to (k + x)·multiplier·2^(32 - shift), x the number in row 0; -1: out of digits.
+    """Return (k + x)·multiplier·2^(32 - shift), rounded to an integer, for x in row 0, or -1 if out of digits.
 
-    With x = (d + t)/2^32, d its first digit, the result is the floor of (A + multiplier·t)/2^shift, where A is an
-    integer. t is uniform in [0, 1): only where this leaves a choice, digits of t are looked at.
+    With x = (d + t)/2^32 and its first digit d, the result is the floor of (A + multiplier·t)/2^shift for an integer A.
+    t is uniform in [0, 1), and its digits are needed only if they can change the result.
     """
     one: cython.ulonglong = 1
     n_digits: cython.Py_ssize_t = uniforms.shape[1] - 1
@@ -331,7 +333,7 @@ def draw_below(stream: cython.uint[::1], bound: cython.ulonglong, out: cython.ul
 
 
 def draw_trees(stream: cython.uint[::1], n_trees: cython.uint, trees: cython.ushort[::1]) -> None:
-    """Fill ``trees`` with independent uniform integers below ``n_trees`` <= 65536, as many from a word as fit."""
+    """Fill ``trees`` with independent uniform integers below ``n_trees`` <= 65536, several from each word."""
     one: cython.uint = 1
     bits: cython.uint = 0
     mask: cython.uint
@@ -379,13 +381,13 @@ def draw_gaussian(
     begin: cython.Py_ssize_t,
     out: cython.longlong[:, ::1],
 ) -> int:
-    """Fill ``out`` from draw ``begin`` on with rounded normal noise; return how many draws there are in it then.
+    """Fill ``out`` with rounded normal noise from draw ``begin`` on, and return the number of draws in it.
 
     Row i is drawn from stream i. The standard deviation is multiplier·2^(32 - shift), with multiplier <= 2^24 and
-    19 <= shift <= 63. ``uniforms`` is scratch memory for three uniform numbers: how many of their 32-bit digits are
-    known, and those digits. ``saved`` is scratch memory for a stream. A draw that needs more digits than there is
-    room for, or a whole part of `MAX_WHOLE` standard deviations, ends the call: the stream is then as it was before
-    this draw, for the caller to make it without limits.
+    19 <= shift <= 63. ``uniforms`` is scratch memory for three uniform numbers: the number of their known 32-bit
+    digits, and those digits. ``saved`` is scratch memory for a stream. A draw that needs more digits than fit, or a
+    whole part of `MAX_WHOLE` standard deviations, ends the call. The stream is then in its state before this draw, so
+    that the caller can repeat the draw without limits.
     """
     j: cython.Py_ssize_t
     row: cython.Py_ssize_t
@@ -412,10 +414,10 @@ def draw_gaussian(
 
 
 def fill_table(factor_high: cython.ulonglong, factor_low: cython.ulonglong, table: cython.ulonglong[::1]) -> int:
-    """Fill W[k+1] = max(1, ceil(W[k]·factor/2^60)) from W[0] on; return the length after which W stays constant.
+    """Fill W[k+1] = max(1, ceil(W[k]·factor/2^60)) from W[0] on. Return the length after which W stays constant.
 
     The factor is ``factor_high·2^30 + factor_low`` < 2^60 and W[0] <= 2^46, so their product has up to 106 bits. It is
-    computed from halves; if any bit that is shifted out is set, the result is rounded up.
+    computed from halves. The result is rounded up if any of the bits shifted out is set.
     """
     k: cython.Py_ssize_t
     half_mask: cython.ulonglong = (1 << 30) - 1
@@ -453,9 +455,9 @@ def exponential(
     sums: cython.ulonglong[::1],
     picks: cython.longlong[::1],
 ) -> None:
-    """Pick candidate s of each row of costs with probability W[c(s) - min c]/total; -1 where all are absent.
+    """Pick candidate s of each row of costs with probability W[c(s) - min c]/total, or -1 if all are absent.
 
-    A row consists of ``mirrored.shape[1]`` blocks. Where ``mirrored`` is set, the second half of a block has the same
+    A row consists of ``mirrored.shape[1]`` blocks. If ``mirrored`` is set, the second half of a block has the same
     costs as the first and is not read. ``sums`` is scratch memory for the weights of each block, so that only one block
     has to be searched.
     """
@@ -523,9 +525,9 @@ def permute_and_flip(
     order: cython.longlong[::1],
     picks: cython.longlong[::1],
 ) -> None:
-    """Visit the candidates of each row in random order; pick the first that wins a coin of bias W[c(s) - min c]/W[0].
+    """Visit each row's candidates in random order, and pick the first whose coin of bias W[c(s) - min c]/W[0] succeeds.
 
-    ``order`` is scratch memory for the candidates that are left.
+    ``order`` is scratch memory for the remaining candidates.
     """
     absent: cython.longlong = ABSENT_COST
     i: cython.Py_ssize_t

@@ -1,4 +1,4 @@
-"""A boosted model: trees on one or two features whose values add up to scores, and a link to predictions."""
+"""Boosted models: trees on one or two features whose values add up to scores, and a link to predictions."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from diprime._util.threads import Threads
-from diprime.domain import Domain
+from diprime._util.resources import Threads
+from diprime.domain import MISSING, OTHER, Domain
 from diprime.domain.encoding import Rows
-from diprime.model.effects import Effects, importances, separate
-from diprime.model.links import Clip, Link, link_of
-from diprime.model.terms import collapse
+from diprime.kernels.constants import N_CODES
+from diprime.model.effects import Clip, Effects, Link, Steps, code_shares, collapse, link_of, separate
+from diprime.model.estimates import smooth_histogram, without_noise
+from diprime.model.function_noise import FunctionNoise, noise_of_functions
 from diprime.model.trees import (
     MAX_COUNT,
     Codes,
+    Dtype,
     Floats,
     Structure,
     Trees,
@@ -28,44 +31,60 @@ from diprime.model.trees import (
 )
 
 MAX_QUANTA = 2.0**48
-"""The largest sum of magnitudes, in quanta. Effects are at most 32 times as large, and float64 has 53 bits."""
+"""Maximum sum of magnitudes, in quanta. Effects are at most 32 times as large, and float64 has 53 bits."""
 MAX_EXPONENT = 400
-"""The largest magnitude of the quantum's exponent: squares of values neither overflow nor vanish."""
+"""Maximum magnitude of the quantum's exponent, so that squares of values neither overflow nor vanish."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AdditiveForest(Trees):
-    """Complete binary trees whose values add up, each of them on one or two features.
+    """Additive model: complete binary trees on one or two features each, whose values add up.
 
-    The scores of a row are ``offset`` plus the values of the leaves that it reaches. All of them are integer multiples
-    of ``quantum``, small enough that float64 adds them without rounding. So the order of summation does not matter, and
-    the trees can be collapsed to `effects` that give the same scores bit for bit.
+    The scores of a row are ``offset`` plus the values of the leaves that it reaches. All of these are integer multiples
+    of ``quantum``, small enough that float64 adds them without rounding. The order of summation therefore does not
+    matter, and the trees can be collapsed to `effects` with bit-identical scores.
 
     Attributes
     ----------
     depths : array of shape (n_trees,)
-        The depth of each tree. A tree of depth d has 2^d - 1 splits, in heap order, and 2^d leaves.
+        Depth of each tree. A tree of depth d has 2^d - 1 splits, in heap order, and 2^d leaves.
     features : array of shape (n_splits,)
-        The feature of each split.
+        Feature of each split.
     masks : array of shape (n_splits, 32)
-        The mask of each split: bit ``code`` says whether rows with that code go right.
+        Mask of each split. Rows go right if the bit of their code is set.
     values : array of shape (n_leaves, n_scores)
-        What each leaf adds to the scores.
+        Contribution of each leaf to the scores.
     counts : array of shape (n_leaves,)
-        The released weight of each leaf: its number of records, or its sum of Hessians. It may be negative.
+        Released weight of each leaf: its number of records, or its sum of Hessians. It may be negative.
     offset : array of shape (n_scores,)
-        What the scores of all rows start from.
+        Initial scores of all rows.
     quantum : float
-        The power of two that values and offset are multiples of.
+        Power of two of which values and offset are multiples.
     code_weights : array of shape (n_features, 256)
-        The released number of records that have each code of each feature. Negative ones are taken as zero.
+        Released number of records with each code of each feature, including noise; see `code_counts`.
+    code_noise : float
+        Standard deviation of this noise.
+    n_records, records_noise : float
+        Released number of records, or of people, and the standard deviation of its noise.
+    steps : Steps
+        Rules that turned released sums into leaf values. They determine the noise of the values.
+    n_codes : array of shape (n_features,)
+        Number of categories or bins of each feature.
+    is_categorical : array of shape (n_features,)
+        Whether a feature is categorical.
     link : Link
-        How scores become predictions.
+        Map from scores to predictions.
     """
 
     offset: Floats
     quantum: float
     code_weights: Floats
+    code_noise: float
+    n_records: float
+    records_noise: float
+    steps: Steps
+    n_codes: npt.NDArray[np.int64]
+    is_categorical: npt.NDArray[np.bool_]
     link: Link
 
     @classmethod
@@ -74,36 +93,26 @@ class AdditiveForest(Trees):
         rounds: Sequence[tuple[Structure, Floats, Floats]],
         offset: Floats,
         quantum: float,
-        code_weights: Floats,
+        counts_of_records: tuple[Floats, float, float, float],
+        steps: Steps,
         domain: Domain,
     ) -> AdditiveForest:
-        """Return the model of trees that were learnt one after the other.
+        """Return the model of consecutive rounds, with values and offset rounded to the quantum.
 
-        Parameters
-        ----------
-        rounds : sequence of (structure, values, counts)
-            Trees of equal depth: their splits, the values of their leaves, of shape (n_trees, 2^depth, n_scores), and
-            the released weights of their leaves, of shape (n_trees, 2^depth). Values are rounded to the quantum.
-        offset : array of shape (n_scores,)
-            What the scores start from. It is rounded to the quantum.
-        quantum : float
-            A power of two, such as `quantum_for` returns.
-        code_weights : array of shape (n_features, 256)
-            The released number of records that have each code of each feature.
-        domain : Domain
-            The domain, which determines the link.
+        A round consists of the splits of trees of equal depth, their leaf values, and the released weights of their
+        leaves. ``counts_of_records`` are ``code_weights``, ``code_noise``, ``n_records`` and ``records_noise``.
         """
         depths, features, masks, values, counts = joined_arrays([flat_arrays(*of_round) for of_round in rounds])
         values, offset = rounded_to(quantum, values), rounded_to(quantum, offset)
         link = link_of(domain, quantum)
-        return cls(depths, features, masks, values, counts, offset, quantum, code_weights, link)
+        kinds = domain.n_codes, domain.is_categorical
+        return cls(depths, features, masks, values, counts, offset, quantum, *counts_of_records, steps, *kinds, link)
 
     @classmethod
     def merge(cls, forests: Sequence[AdditiveForest]) -> AdditiveForest:
-        """Return a model whose scores are the mean of the scores of the given models of one domain.
+        """Return the model whose scores are the mean of the models' scores, weighted by released record counts.
 
-        Each model has the weight of its released number of records, at least one. Values are rounded to a common
-        quantum, the finest in which sums are exact.
+        All models must have the same domain. Values are rounded to the finest common quantum in which sums are exact.
         """
         sizes = np.array([max(forest.n_records, 1.0) for forest in forests])
         weights = (sizes / sizes.sum()).tolist()
@@ -119,6 +128,12 @@ class AdditiveForest(Trees):
             rounded_to(quantum, np.asarray(offset)),
             quantum,
             np.sum([forest.code_weights for forest in forests], axis=0),
+            math.hypot(*(forest.code_noise for forest in forests)),
+            sum(forest.n_records for forest in forests),
+            math.hypot(*(forest.records_noise for forest in forests)),
+            Steps.merge([forest.steps for forest in forests], weights),
+            forests[0].n_codes,
+            forests[0].is_categorical,
             forests[0].link.in_quanta_of(quantum),
         )
 
@@ -133,8 +148,12 @@ class AdditiveForest(Trees):
                 raise ValueError("a leaf's value or the offset is not a number that is a multiple of the quantum.")
         if not self.magnitude <= MAX_QUANTA * self.quantum:
             raise ValueError("the values of the leaves are too large to be added up exactly.")
-        if not (np.abs(self.code_weights) <= MAX_COUNT).all():
-            raise ValueError("the number of records of a code is impossible.")
+        for counts, name in ((self.code_weights, "records of a code"), (self.n_records, "records")):
+            if not (np.abs(counts) <= MAX_COUNT).all():
+                raise ValueError(f"the number of {name} is impossible.")
+        if not (0 <= self.code_noise <= MAX_COUNT and 0 <= self.records_noise <= MAX_COUNT):
+            raise ValueError("the noise of the numbers of records is impossible.")
+        self.steps.check(self.n_trees)
         if self.link != link_of(domain, self.quantum):
             raise ValueError("the link is not that of the target.")
         if isinstance(self.link, Clip) and self.link.limits[0] > self.link.limits[1]:
@@ -142,82 +161,92 @@ class AdditiveForest(Trees):
         _ = self.effects  # no tree may split on many features, and the terms must not be too large
 
     @property
+    def file_arrays(self) -> list[npt.NDArray[Any]]:
+        """The arrays in the format and order of model files. The depths are in the header."""
+        own = (self.offset, self.code_weights, self.steps.table)
+        return [*super().file_arrays, *(array.astype("<f8") for array in own)]
+
+    @property
     def magnitude(self) -> float:
-        """An upper bound of all scores, and of the bounds that they are clipped to."""
+        """Upper bound on the magnitude of all scores, and of the range that they are clipped to."""
         leaves = np.abs(self.values).max(axis=1)
-        with np.errstate(over="ignore"):  # infinity is too large as well
+        with np.errstate(over="ignore"):  # infinity is also too large
             total = np.abs(self.offset).max() + np.maximum.reduceat(leaves, self.first_leaves[:-1]).sum()
         return max(float(total), self.link.magnitude)
 
-    @property
-    def n_records(self) -> float:
-        """The released number of records: the mean, over the features, of the sums of `code_weights`."""
-        return float(self.code_weights.sum(axis=1).mean())
-
     @cached_property
     def effects(self) -> Effects:
-        """The trees as main effects and interactions, with the same scores bit for bit."""
+        """The trees as main effects and interactions, with bit-identical scores."""
         constant, terms = collapse(self)
-        return separate(self.offset + constant, terms, self.quantum, self.code_weights)
+        return separate(self.offset + constant, terms, self.quantum, self.code_counts)
+
+    @cached_property
+    def code_counts(self) -> Floats:
+        """Denoised number of records with each code: at least zero, and `n_records` in total for each feature."""
+        total = max(self.n_records, 0.0)
+        return np.stack(
+            [
+                _without_noise(weights, self.code_noise, int(n), is_categorical=bool(c), total=total)
+                for weights, n, c in zip(self.code_weights, self.n_codes, self.is_categorical, strict=True)
+            ]
+        )
+
+    @property
+    def code_shares(self) -> Floats:
+        """Share of the records with each code."""
+        return np.stack([code_shares(counts) for counts in self.code_counts])
+
+    @cached_property
+    def noise(self) -> FunctionNoise:
+        """Noise of the effects, computed from released numbers."""
+        return noise_of_functions(self)
 
     def scores(self, rows: Rows, threads: Threads) -> Floats:
-        """Return the scores of each row: log-odds, one for each class, or one number."""
-        out = np.empty((rows.n_rows, len(self.offset)))
-
-        def write(begin: int, end: int, scores: Floats) -> None:
-            out[begin:end] = scores
-
-        self._score_blocks(rows, threads, write)
-        return out
+        """Return the scores of each row: log-odds, one score per class, or a prediction before clipping."""
+        return self._map_scores(rows, threads, np.empty((rows.n_rows, len(self.offset))), lambda scores: scores)
 
     def predict(self, rows: Rows, threads: Threads) -> Floats:
-        """Return the probability of each class, or one number within the range of the target, for each row."""
+        """Return the class probabilities of each row, or a prediction within the range of the target."""
         n_outputs = self.link.predict(self.offset[None]).shape[1]
-        out = np.empty((rows.n_rows, n_outputs))
-
-        def write(begin: int, end: int, scores: Floats) -> None:
-            out[begin:end] = self.link.predict(scores)
-
-        self._score_blocks(rows, threads, write)
-        return out
+        return self._map_scores(rows, threads, np.empty((rows.n_rows, n_outputs)), self.link.predict)
 
     def decide(self, rows: Rows, threads: Threads) -> npt.NDArray[np.intp]:
-        """Return the index of the class with the largest score for each row; the first one in case of ties."""
-        out = np.empty(rows.n_rows, dtype=np.intp)
+        """Return the index of the class with the largest score for each row, or the first one in case of ties."""
+        return self._map_scores(rows, threads, np.empty(rows.n_rows, dtype=np.intp), self.link.decide)
 
-        def write(begin: int, end: int, scores: Floats) -> None:
-            out[begin:end] = self.link.decide(scores)
-
-        self._score_blocks(rows, threads, write)
-        return out
-
-    def _score_blocks(self, rows: Rows, threads: Threads, write: Callable[[int, int, Floats], None]) -> None:
-        """Call ``write(begin, end, scores)`` for blocks of rows."""
+    def _map_scores(
+        self, rows: Rows, threads: Threads, out: npt.NDArray[Dtype], function: Callable[[Floats], npt.NDArray[Any]]
+    ) -> npt.NDArray[Dtype]:
+        """Fill ``out`` with a function of the scores of rows, block by block."""
         effects = self.effects
 
         def add(begin: int, end: int, codes: Codes) -> None:
             scores = np.tile(effects.offset, (end - begin, 1))
             effects.add_scores(codes, scores)
-            write(begin, end, scores)
+            out[begin:end] = function(scores)
 
         encode_blocks(rows, threads, add)
+        return out
 
-    def importances(self, n_features: int) -> Floats:
-        """Return the importance of each feature: its share of the standard deviations of all effects.
 
-        The standard deviations are over the released numbers of records of each code. An interaction counts half for
-        each of its features. The importances sum to 1, or are all 0 if the scores are the same for all rows.
-        """
-        return importances(self.effects, self.code_weights)
+def _without_noise(weights: Floats, noise: float, n_codes: int, *, is_categorical: bool, total: float) -> Floats:
+    """Return denoised counts: smoothed over neighbouring bins, or zero for categories that noise explains."""
+    counts = np.zeros(N_CODES)
+    if is_categorical:
+        codes = [*range(n_codes), OTHER, MISSING]
+        counts[codes] = without_noise(weights[codes], noise, total)
+        return counts
+    missing = float(weights[MISSING])
+    if missing > math.sqrt(2) * noise:
+        counts[MISSING] = min(missing * (1 - 2 * (noise / missing) ** 2), total)
+    if total > counts[MISSING]:
+        counts[:n_codes] = smooth_histogram(weights[:n_codes], noise, total - counts[MISSING])
+    return counts
 
 
 def quantum_for(largest: float) -> float:
-    """Return a quantum, as fine as can be, in which values whose magnitudes sum up to ``largest`` add up exactly.
+    """Return the finest quantum in which rounded values add up exactly, if their magnitudes sum to ``largest``.
 
-    It leaves a bit for the rounding of the values to the quantum.
-
-    Examples
-    --------
     >>> quantum_for(15.0) == 2.0**-43
     True
     """

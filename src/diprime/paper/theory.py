@@ -2,8 +2,8 @@
 
 Consul and Williamson (2021) compare a private split near the median of a node of N rows with the exact median split.
 They bound the increase of the squared error (Theorem 1), the loss of accuracy (Theorem 2) and the probability that the
-private split is balanced (Theorem 3, Corollary 1). This module has each statement as printed (``published_*``) and as
-corrected. The proofs, and counter-examples to what was printed, are in docs/theory.md; the tests check them.
+private split is balanced (Theorem 3, Corollary 1). This module contains each statement as printed (``published_*``) and
+as corrected. See docs/theory.md for the proofs and for counter-examples to the printed statements, which are tested.
 
 Throughout, ``n_rows`` is N and ``least_rows`` is t. The bounds hold whenever both children have at least t rows.
 Expectations are over the noise of the leaves, for a given split.
@@ -16,19 +16,31 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+__all__ = [
+    "accuracy_loss",
+    "against_random",
+    "flip_probability",
+    "left_count_probabilities",
+    "occupancy",
+    "published_accuracy_loss",
+    "published_sse_excess",
+    "random_occupancy",
+    "sse_excess",
+]
+
 Floats = npt.NDArray[np.float64]
 
-# The noise of a leaf whose majority leads by z/epsilon rows costs (z/2 + z²/4)·e^(-z)/epsilon expected mistakes. This z
-# maximizes them.
+# In a leaf whose majority leads by z/epsilon rows, noise costs (z/2 + z²/4)·e^(-z)/epsilon expected mistakes. This z
+# maximizes this cost.
 _WORST_MARGIN = math.sqrt(2)
-_MIN_PURITY = 0.5  # of two classes, one has at least half of the rows
+_MIN_PURITY = 0.5  # one of two classes has at least half of the rows
 
 
 def published_sse_excess(n_rows: int, least_rows: float, epsilon: float, bound: float = 1.0) -> float:
     """Return Theorem 1's bound on the increase of the sum of squared errors (SSE), as printed. It holds, but is weak.
 
     No split of targets in [-bound, bound] has an SSE above N·bound², and for t < 3N/8 the printed bound exceeds even
-    that. Besides, the leaves of the theorem are not private for any epsilon: they add Laplace noise of scale
+    that. Moreover, the leaves of the theorem are not private for any epsilon: they add Laplace noise of scale
     2·bound/(n·epsilon) to the mean of n rows, and this scale reveals n.
 
     Parameters
@@ -69,9 +81,9 @@ def sse_excess(
     n_rows, least_rows, epsilon, bound
         As in :func:`published_sse_excess`.
     private_leaves : bool, default=True
-        Whether the leaves are private or the paper's. A private leaf is the quotient of a noisy sum and a noisy count,
-        clamped to the range of the target. The paper's adds noise to the mean, with a scale that reveals the count. For
-        the paper's leaves the bound is attained.
+        Whether the leaves are private, or those of the paper. A private leaf is the quotient of a noisy sum and a noisy
+        count, clipped to the range of the target. A leaf of the paper adds noise to the mean, with a scale that reveals
+        the count; for such leaves, the bound is attained.
 
     Returns
     -------
@@ -89,7 +101,7 @@ def sse_excess(
     split = 4 * half * (larger - half) / larger
     if private_leaves:
         noise = _private_leaf_excess(least_rows, epsilon) + _private_leaf_excess(n_rows / 2, epsilon)
-        return bound**2 * min(split + noise, 4 * n_rows)  # targets and clamped means are in [-B, B]
+        return bound**2 * min(split + noise, 4 * n_rows)  # targets and clipped means are in [-B, B]
     return bound**2 * (split + 8 / epsilon**2 * (1 / least_rows + 1 / larger))
 
 
@@ -106,13 +118,13 @@ def _private_leaf_excess(n_rows: float, epsilon: float) -> float:
 def flip_probability(margin: float, epsilon: float) -> float:
     """Return the probability that noise flips the majority class of a leaf, for two classes.
 
-    The majority class leads by ``margin`` rows. Both counts get Laplace noise of scale 1/epsilon and are clamped at
+    The majority class leads by ``margin`` rows. Both counts get Laplace noise of scale 1/epsilon and are clipped at
     zero. If both are zero, the class is chosen at random.
 
     Parameters
     ----------
     margin : float
-        By how many rows the majority class leads.
+        Number of rows by which the majority class leads.
     epsilon : float
         The budget of the leaves.
 
@@ -171,8 +183,8 @@ def accuracy_loss(n_rows: int, least_rows: float, epsilon: float, purity: float 
     """Return a bound on the loss of accuracy relative to the median split with exact counts, for two classes.
 
     The split costs at most (⌈N/2⌉ - t)/N. The noise costs a leaf less than 0.2935/epsilon mistakes *whatever its size*,
-    because a majority that noise flips easily is a small one. So imbalance does not harm a classifier through the
-    noise, contrary to the printed theorem.
+    because noise easily flips only small majorities. Contrary to the printed theorem, imbalance therefore does not harm
+    a classifier through the noise.
 
     Parameters
     ----------
@@ -202,10 +214,10 @@ def accuracy_loss(n_rows: int, least_rows: float, epsilon: float, purity: float 
 def occupancy(width: float, core: float, epsilon: float, *, inner: float | None = None, rows_between: int = 0) -> float:
     """Return Theorem 3's bound on the probability of a balanced split, or a better bound if more is known.
 
-    The theorem holds as printed; even more, both children have not only at least t rows but more than t. It is weak. It
-    weights the middle of the range as if every threshold there were only one row better than those outside, so the odds
-    improve on a random split by a factor of only e^epsilon, however many rows there are. Thresholds that are s - t rows
-    further inside have weights that are larger by a factor of e^(epsilon·(s - t)).
+    The theorem holds as printed, and even for children with more than t rows instead of at least t. However, it is
+    weak: it weights every threshold in the middle as if it were only one row better than those outside. The odds
+    therefore improve on a random split by a factor of only e^epsilon, for any number of rows. In fact, the weight of a
+    threshold that is s - t rows further inside is larger by a factor of e^(epsilon·(s - t)).
 
     Parameters
     ----------
@@ -243,7 +255,7 @@ def _imbalance(width: float, core: float, epsilon: float, inner: float | None, r
     _check_positive(width=width)
     inner = core if inner is None else inner
     if not 0 <= inner <= core <= width:
-        raise ValueError(f"Lengths must rise from 0 over inner and core to width, got {inner}, {core}, {width}.")
+        raise ValueError(f"0 <= inner <= core <= width must hold, got inner={inner}, core={core} and width={width}.")
     if epsilon < 0 or rows_between < 0:
         raise ValueError(f"epsilon and rows_between must not be negative, got {epsilon} and {rows_between}.")
     if inner == 0:
@@ -271,12 +283,12 @@ def random_occupancy(width: float, core: float) -> float:
 def against_random(
     width: float, core: float, epsilon: float, *, inner: float | None = None, rows_between: int = 0
 ) -> float:
-    """Return Corollary 1 as a number: a bound on how much more likely a median split is unbalanced than a random one.
+    """Return Corollary 1 as a number: a bound on the relative probability of imbalance of median and random splits.
 
-    The bound is at most 1. This holds for every mechanism that never makes the less balanced of two splits more likely,
-    relative to random splits: also for the exponential mechanism with rounded weights and for permute-and-flip, both on
-    a grid. It does not hold for categorical features with the score as printed, whose sign is wrong. Nor does it hold
-    for DiPriMeExp and DiPriMeFlip, which choose among K medians by the target.
+    The bound is at most 1. This holds for every mechanism that never favours the less balanced of two splits, relative
+    to random splits. It includes the exponential mechanism with rounded weights, and permute-and-flip, both on a grid.
+    The bound does not hold for categorical features with the score as printed, because the sign of that score is wrong.
+    Nor does it hold for DiPriMeExp and DiPriMeFlip, which choose among K medians by the target.
 
     Parameters
     ----------
@@ -302,7 +314,7 @@ def against_random(
 
 
 def left_count_probabilities(values: npt.ArrayLike, low: float, high: float, epsilon: float) -> Floats:
-    """Return the exact distribution of a private median split of one feature, to compare the bounds with.
+    """Return the exact distribution of a private median split of one feature, for comparison with the bounds.
 
     Parameters
     ----------
@@ -334,7 +346,7 @@ def left_count_probabilities(values: npt.ArrayLike, low: float, high: float, eps
 
 
 def _margin(purity: float) -> float:
-    """Return by which share of its rows the majority class of a leaf leads, given the purity of the leaf."""
+    """Return the lead of a leaf's majority class, as a share of its rows, given the purity of the leaf."""
     if not _MIN_PURITY <= purity <= 1:
         raise ValueError(f"purity must be between 0.5 and 1, got {purity}.")
     return 2 * purity - 1

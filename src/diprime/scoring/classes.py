@@ -1,106 +1,92 @@
-"""The scores of classifiers, from noisy tables of counts.
+"""Scores of classifiers, estimated from noisy tables of counts.
 
-Two classes: each record is in one cell of a confusion matrix, and in one cell of a table by class and bin of its score.
-More classes: the second table holds, for each record, the bin of the score of its own class, and a third one the bins
-of the scores of all other classes.
+With two classes, each record is in one cell of a confusion matrix, and in one cell of a table by class and score bin.
+With more classes, the second table counts each record in the score bin of its own class, and a third table counts it in
+the score bins of all other classes. The first two tables have one more cell for records of unlisted classes, which
+count as errors whose class has a probability of zero.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.isotonic import isotonic_regression
 
-from diprime.privacy.charges import Charge
+from diprime.privacy.charges import Charge, ReleaseKind
 from diprime.privacy.measures import Epsilon
-from diprime.scoring.bins import Bins, Reference, make_bins, number_of_bins
-from diprime.scoring.cells import Cells, Floats, Noise
 from diprime.scoring.intervals import (
     UNIT,
+    Cells,
+    Covariance,
     Estimate,
+    Floats,
+    Part,
+    Ratio,
+    Reference,
+    ScoreBins,
     Sum,
-    between,
-    mean_of_independent,
+    TableReleases,
+    adding_up_to_one,
+    make_bins,
+    mean_of_shares,
     normal_quantile,
+    number_of_bins,
     ratio,
     sampling_moments,
+    table_charge,
     total,
 )
-from diprime.scoring.records import TWO, Records
-from diprime.scoring.release import Tables, table_charge
+from diprime.scoring.rows import TWO, Counted, Integers, ScoredRows
 
 CLIP = 0.001
-"""Log loss takes probabilities below it as equal to it: without a bound, one record could cost anything."""
+"""Smallest probability in the log loss, so that the loss of one record is bounded."""
+OUTSIDE_LOSS = [-math.log(CLIP)]
+"""Loss of a record outside the domain, whose class has a predicted probability of zero."""
+SURE = 0.9999
+"""Confidence required to state that there are records outside the domain."""
 MAX_ROC_POINTS = 40
 MAX_CALIBRATION_POINTS = 10
 CONFUSION_SHARE = Fraction(1, 3)
 
-Integers = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class RocPoint:
-    """A point of a ROC curve.
+    """Point of a ROC curve."""
 
-    Attributes
-    ----------
-    threshold : float
-        Records with at least this probability of the class count as positive.
-    false_positive_rate, true_positive_rate : Estimate
-        The shares of the records of other classes, and of the class, that do.
-    """
-
-    threshold: float
-    false_positive_rate: Estimate
-    true_positive_rate: Estimate
+    threshold: float  # probability of the class from which records count as positive
+    false_positive_rate: Estimate  # share of positive records among those of other classes
+    true_positive_rate: Estimate  # share of positive records among those of the class
 
 
 @dataclass(frozen=True)
 class CalibrationPoint:
-    """How often a class occurs among records whose predicted probabilities lie in a range.
+    """Frequency of a class among records whose predicted probabilities lie in a range."""
 
-    Attributes
-    ----------
-    low, high : float
-        The range of predicted probabilities.
-    observed : Estimate
-        The share of records of the class. It lies in the range if the model is calibrated.
-    """
-
-    low: float
+    low: float  # range of predicted probabilities
     high: float
-    observed: Estimate
+    observed: Estimate  # share of records of the class; within the range if the model is calibrated
 
 
 @dataclass(frozen=True)
 class ClassCurves:
-    """How well the scores of one class tell it from all others.
+    """Measures of how well the scores of one class distinguish it from all others."""
 
-    Attributes
-    ----------
-    roc_auc : Estimate
-        The area under the ROC curve.
-    roc_curve : tuple of RocPoint
-        The curve at released thresholds, without its ends.
-    calibration : tuple of CalibrationPoint
-        Predicted and observed shares.
-    """
-
-    roc_auc: Estimate
-    roc_curve: tuple[RocPoint, ...]
-    calibration: tuple[CalibrationPoint, ...]
+    roc_auc: Estimate  # area under the ROC curve
+    roc_curve: tuple[RocPoint, ...]  # curve at released thresholds, without its ends
+    calibration: tuple[CalibrationPoint, ...]  # predicted and observed shares
 
 
 @dataclass(frozen=True)
 class ClassScores:
-    """All scores of a classifier; :class:`~diprime.scoring.score.PrivateScore` says what they are."""
+    """All scores of a classifier; see :class:`~diprime.scoring.PrivateScore`."""
 
     records: Estimate
+    outside_domain: Estimate
     confusion_matrix: tuple[tuple[Estimate, ...], ...]
     accuracy: Estimate
     balanced_accuracy: Estimate
@@ -110,48 +96,52 @@ class ClassScores:
 
 
 @dataclass(frozen=True)
-class _Tables:
-    """What was released, as cells.
-
-    ``confusion`` has ``places``, the index of (true class, decision) of each of its cells. ``true_scores`` has a cell
-    for each class and bin of the score of that class; for two classes, bins of the score of the second. ``curves``
-    has, for each class that has a curve, the cells of the records of other classes and then of the class itself.
-    """
+class _ClassTables:
+    """The released tables, as cells."""
 
     confusion: Cells
-    places: npt.NDArray[np.intp]
+    places: npt.NDArray[np.intp]  # index of (true class, decision) of each of these cells; the last is outside
+    # A cell per class and bin of its score (of the second class's score, if there are two), and one outside the domain.
     true_scores: Cells | None
-    losses: tuple[Floats, Floats, Floats] | None
-    curves: list[tuple[Bins, Cells]]
+    losses: tuple[Floats, Floats, Floats] | None  # smallest, typical and largest loss in each of these cells
+    # For each class with a curve: first the cells of records of other classes, then those of the class itself.
+    curves: list[tuple[ScoreBins, Cells]]
 
 
-def plan_of_classes(n_classes: int, epsilon: Epsilon) -> list[Charge]:
-    """Return the charges of the tables of a classifier's score."""
-    one = "each record is in one cell of each table, and the tables add up"
+def plan_of_classes(n_classes: int, epsilon: Epsilon, max_records: int = 1) -> list[Charge]:
+    """Return the charges of the tables of a classifier's score, with up to ``max_records`` records per person."""
+
+    def charge(kind: ReleaseKind, share: Fraction, sensitivity: int, why: str) -> Charge:
+        return table_charge(kind, epsilon, share, sensitivity, why, max_records)
+
+    one = "Each record is in one cell of each table, so each table is charged once."
     if n_classes == 1:
-        return [table_charge("confusion matrix", epsilon, Fraction(1), 1, one)]
+        return [charge(ReleaseKind.CONFUSION_MATRIX, Fraction(1), 1, one)]
     if n_classes == TWO:
         return [
-            table_charge("confusion matrix", epsilon, CONFUSION_SHARE, 1, one),
-            table_charge("scores by class", epsilon, 1 - CONFUSION_SHARE, 1, one),
+            charge(ReleaseKind.CONFUSION_MATRIX, CONFUSION_SHARE, 1, one),
+            charge(ReleaseKind.CLASS_SCORES, 1 - CONFUSION_SHARE, 1, one),
         ]
     third = Fraction(1, 3)
-    others = "each record is in one cell of each of the first two tables and in one for each other class of the third"
+    others = (
+        "Each record is in one cell of the first and of the second table, and in one cell for each other "
+        "class of the third."
+    )
     return [
-        table_charge("confusion matrix", epsilon, third, 1, others),
-        table_charge("scores of true classes", epsilon, third, 1, others),
-        table_charge("scores of other classes", epsilon, third, n_classes - 1, others),
+        charge(ReleaseKind.CONFUSION_MATRIX, third, 1, others),
+        charge(ReleaseKind.TRUE_CLASS_SCORES, third, 1, others),
+        charge(ReleaseKind.OTHER_CLASS_SCORES, third, n_classes - 1, others),
     ]
 
 
 def score_classes(
-    records: Records,
+    records: Counted,
     n_classes: int,
     reference: tuple[Integers, list[Reference]],
-    tables: Tables,
+    tables: TableReleases,
     confidence: float,
 ) -> ClassScores:
-    """Release the tables of a score, and estimate all scores from them."""
+    """Release the tables of a score and estimate all scores from them."""
     release = _release_two if n_classes == TWO else _release_many
     released = release(records, n_classes, reference, tables)
     curves = tuple(_curves(bins, cells, confidence) for bins, cells in released.curves)
@@ -159,11 +149,12 @@ def score_classes(
     if n_classes == TWO:
         auc = curves[0].roc_auc
     elif curves:
-        auc = _macro_auc([area(cells, bins, confidence) for bins, cells in released.curves])
-    confusion = _confusion_matrix(released, n_classes, confidence)
+        auc = mean_of_shares([_part_of_area(cells, bins, confidence) for bins, cells in released.curves], confidence)
+    matrix, outside = _confusion_matrix(released, n_classes, confidence)
     return ClassScores(
         total(released.confusion, confidence),
-        confusion,
+        outside,
+        matrix,
         _accuracy(released, n_classes, confidence),
         _balanced_accuracy(released, n_classes, confidence),
         _log_loss(released, confidence),
@@ -176,28 +167,29 @@ def score_classes(
 
 
 def _release_two(
-    records: Records, n_classes: int, reference: tuple[Integers, list[Reference]], tables: Tables
-) -> _Tables:
-    confusion, confusion_noise = tables.release(confusion_counts(records, TWO))
-    smaller = float(min(confusion[:2].sum(), confusion[2:].sum()))
+    records: Counted, n_classes: int, reference: tuple[Integers, list[Reference]], tables: TableReleases
+) -> _ClassTables:
+    confusion, confusion_noise = tables.release(records.count(confusion_counts, TWO))
+    smaller = float(min(confusion[:2].sum(), confusion[2:4].sum()))
     n_bins = number_of_bins(smaller, tables.epsilon_of_next())
     bins, n_first = bins_of_two(*reference, n_bins)
-    cells, noise = tables.release(counts_of_two(records, bins, n_first))
+    cells, noise = tables.release(records.count(counts_of_two, bins, n_first))
     is_second = np.arange(len(bins)) >= n_first
-    groups = np.concatenate([is_second, TWO + is_second]).astype(np.intp)
-    both = Cells.of_counts(cells, noise).with_totals(groups, confusion, [confusion_noise] * 4)
-    losses = [np.concatenate([_loss(1 - a), _loss(b)]) for a, b in _probabilities_by_loss(bins)]
-    return _Tables(both, groups, both, (losses[0], losses[1], losses[2]), [(bins, both)])
+    groups = np.concatenate([is_second, TWO + is_second, [TWO**2]]).astype(np.intp)
+    both = Cells.of_counts(cells, noise).with_totals(groups, confusion, [confusion_noise] * len(confusion))
+    losses = [np.concatenate([_loss(1 - a), _loss(b), OUTSIDE_LOSS]) for a, b in _probabilities_by_loss(bins)]
+    known = both.among(groups < TWO**2)
+    return _ClassTables(both, groups, both, (losses[0], losses[1], losses[2]), [(bins, known)])
 
 
-def confusion_counts(records: Records, n_classes: int) -> Integers:
-    """Count records by true and by predicted class: a record is in one cell."""
-    places = records.targets * n_classes + records.decisions
-    return np.bincount(places, minlength=n_classes**2).astype(np.int64)
+def confusion_counts(records: ScoredRows, n_classes: int) -> Integers:
+    """Count records by true and predicted class, and those outside the domain. Each record is in one cell."""
+    places = np.minimum(records.targets * n_classes + records.decisions, n_classes**2)
+    return np.bincount(places, minlength=n_classes**2 + 1).astype(np.int64)
 
 
-def bins_of_two(decisions: Integers, references: Sequence[Reference], n_bins: int) -> tuple[Bins, int]:
-    """Return bins of the score of the second class, and how many are of records predicted to be of the first."""
+def bins_of_two(decisions: Integers, references: Sequence[Reference], n_bins: int) -> tuple[ScoreBins, int]:
+    """Return bins of the second class's score, and the number of bins for records predicted as the first class."""
     (reference,) = references
     weights = np.maximum(reference.weights, 0.0)
     share = float(weights[decisions == 1].sum() / max(weights.sum(), 1e-300))
@@ -207,38 +199,38 @@ def bins_of_two(decisions: Integers, references: Sequence[Reference], n_bins: in
     threshold = 0.0 if reference.is_log_odds else 0.5
     edges = np.concatenate([first.edges, [threshold], second.edges])
     both = (np.concatenate([getattr(first, name), getattr(second, name)]) for name in ("low", "middle", "high"))
-    return Bins(edges, *both), len(first)
+    return ScoreBins(edges, *both), len(first)
 
 
-def counts_of_two(records: Records, bins: Bins, n_first: int) -> Integers:
-    """Count records by class and by bin of their score: a record is in one cell.
+def counts_of_two(records: ScoredRows, bins: ScoreBins, n_first: int) -> Integers:
+    """Count records by class and score bin, and those outside the domain. Each record is in one cell.
 
-    The decision tells on which side of the threshold a record is, so that the bins add up to the confusion matrix.
+    The decision determines the side of the threshold, so that the bins add up to the confusion matrix.
     """
     scores = records.scores[:, 0]
     below = np.searchsorted(bins.edges[: n_first - 1], scores, side="right")
     above = n_first + np.searchsorted(bins.edges[n_first:], scores, side="right")
     places = np.where(records.decisions == 0, below, above) + records.targets * len(bins)
-    return np.bincount(places, minlength=TWO * len(bins)).astype(np.int64)
+    return np.bincount(np.minimum(places, TWO * len(bins)), minlength=TWO * len(bins) + 1).astype(np.int64)
 
 
 def _release_many(
-    records: Records, n_classes: int, reference: tuple[Integers, list[Reference]], tables: Tables
-) -> _Tables:
-    confusion, confusion_noise = tables.release(confusion_counts(records, n_classes))
+    records: Counted, n_classes: int, reference: tuple[Integers, list[Reference]], tables: TableReleases
+) -> _ClassTables:
+    confusion, confusion_noise = tables.release(records.count(confusion_counts, n_classes))
     matrix = Cells.of_counts(confusion, confusion_noise)
-    places = np.arange(n_classes**2)
+    places = np.arange(n_classes**2 + 1)
     if n_classes == 1:
-        return _Tables(matrix, places, None, None, [])
-    sizes = confusion.reshape(n_classes, n_classes).sum(axis=1)
+        return _ClassTables(matrix, places, None, None, [])
+    sizes = confusion[:-1].reshape(n_classes, n_classes).sum(axis=1)
     n_bins = number_of_bins(float(sizes.sum()) / n_classes, tables.epsilon_of_next())
     bins = [make_bins(one, n_bins) for one in reference[1]]
     first = np.concatenate([[0], np.cumsum([len(b) for b in bins])])
-    own_counts, other_counts = counts_of_many(records, bins)
+    own_counts, other_counts = np.split(records.count(counts_of_many, bins), [first[-1] + 1])
     own, own_noise = tables.release(own_counts)
     other, other_noise = tables.release(other_counts)
-    of_row = Noise(confusion_noise.variance * n_classes, confusion_noise.kurtosis / n_classes)
-    of_others = Noise(of_row.variance * (n_classes - 1), of_row.kurtosis / (n_classes - 1))
+    of_row = confusion_noise.of_sum(n_classes)
+    of_others = of_row.of_sum(n_classes - 1)
     curves = []
     for k in range(n_classes):
         here = slice(first[k], first[k + 1])
@@ -246,74 +238,95 @@ def _release_many(
         groups = np.repeat([0, 1], len(bins[k]))
         totals = np.array([sizes.sum() - sizes[k], sizes[k]])
         curves.append((bins[k], two.with_totals(groups, totals, [of_others, of_row])))
-    classes = np.repeat(np.arange(n_classes), np.diff(first))
-    true_scores = Cells.of_counts(own, own_noise).with_totals(classes, sizes, [of_row] * n_classes)
-    losses = [np.concatenate([_loss(_probabilities_by_loss(b)[i][1]) for b in bins]) for i in range(3)]
-    return _Tables(matrix, places, true_scores, (losses[0], losses[1], losses[2]), curves)
+    classes = np.repeat(np.arange(n_classes + 1), [*np.diff(first), 1])
+    sizes = np.append(sizes, confusion[-1])
+    true_scores = Cells.of_counts(own, own_noise).with_totals(classes, sizes, [*[of_row] * n_classes, confusion_noise])
+    losses = [np.concatenate([*(_loss(_probabilities_by_loss(b)[i][1]) for b in bins), OUTSIDE_LOSS]) for i in range(3)]
+    return _ClassTables(matrix, places, true_scores, (losses[0], losses[1], losses[2]), curves)
 
 
-def counts_of_many(records: Records, bins: Sequence[Bins]) -> tuple[Integers, Integers]:
-    """Count records by the bin of the score of each class, apart for those of the class and for all others.
+def counts_of_many(records: ScoredRows, bins: Sequence[ScoreBins]) -> Integers:
+    """Count records by class and score bin, in a table of the class's own records, then in one of all other records.
 
-    A record is in one cell of the first table, and in as many cells of the second as there are other classes.
+    A record is in one cell of the first table, and in one cell of the second table for each other class. A record
+    outside the domain is in the last cell of the first table, and in no cell of the second.
     """
     own, other = [], []
+    is_known = records.targets < len(bins)
     for k, of_class in enumerate(bins):
         places, is_own = of_class.place(records.scores[:, k]), records.targets == k
         own.append(np.bincount(places[is_own], minlength=len(of_class)))
-        other.append(np.bincount(places[~is_own], minlength=len(of_class)))
-    return np.concatenate(own).astype(np.int64), np.concatenate(other).astype(np.int64)
+        other.append(np.bincount(places[is_known & ~is_own], minlength=len(of_class)))
+    own.append(np.array([np.sum(~is_known)]))
+    return np.concatenate([*own, *other]).astype(np.int64)
 
 
 def _joined(first: Cells, second: Cells) -> Cells:
     counts, deviations = (np.concatenate([getattr(c, n) for c in (first, second)]) for n in ("counts", "deviations"))
-    none = np.zeros(1)
-    return Cells(
-        counts, deviations, np.zeros(len(counts), dtype=np.intp), none, none, max(first.kurtosis, second.kurtosis)
+    kurtosis = max(first.kurtosis, second.kurtosis)
+    return replace(
+        first, counts=counts, deviations=deviations, groups=np.zeros(len(counts), dtype=np.intp), kurtosis=kurtosis
     )
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
 
 
-def _confusion_matrix(tables: _Tables, n_classes: int, confidence: float) -> tuple[tuple[Estimate, ...], ...]:
-    """Return the share of all records in each cell of the confusion matrix."""
+def _confusion_matrix(
+    tables: _ClassTables, n_classes: int, confidence: float
+) -> tuple[tuple[tuple[Estimate, ...], ...], Estimate]:
+    """Return the share of records in each cell of the confusion matrix, and the share outside the domain."""
     everything = Sum.of(tables.confusion, np.ones(len(tables.places)))
-    shares = [
-        ratio(
-            tables.confusion,
-            Sum.of(tables.confusion, (tables.places == place).astype(float)),
-            everything,
-            confidence,
-            is_share=True,
-        )
-        for place in range(n_classes**2)
-    ]
-    return tuple(tuple(shares[k * n_classes : (k + 1) * n_classes]) for k in range(n_classes))
+    *shares, outside = adding_up_to_one(
+        [
+            ratio(
+                tables.confusion,
+                Sum.of(tables.confusion, (tables.places == place).astype(float)),
+                everything,
+                confidence,
+                is_share=True,
+            )
+            for place in range(n_classes**2 + 1)
+        ]
+    )
+    return tuple(tuple(shares[k * n_classes : (k + 1) * n_classes]) for k in range(n_classes)), outside
 
 
-def _accuracy(tables: _Tables, n_classes: int, confidence: float) -> Estimate:
+def _accuracy(tables: _ClassTables, n_classes: int, confidence: float) -> Estimate:
     is_right = (tables.places // n_classes == tables.places % n_classes).astype(float)
     right, everything = Sum.of(tables.confusion, is_right), Sum.of(tables.confusion, np.ones(len(is_right)))
     return ratio(tables.confusion, right, everything, confidence, is_share=True)
 
 
-def _balanced_accuracy(tables: _Tables, n_classes: int, confidence: float) -> Estimate:
-    """Return the mean of the classes' recalls, which depend on different records and different noise."""
-    recalls = []
+def _balanced_accuracy(tables: _ClassTables, n_classes: int, confidence: float) -> Estimate:
+    """Return the mean recall of the classes of the domain. The recalls have disjoint records and independent noise.
+
+    With a single class, it is one half if there certainly are records of other classes, and otherwise not known.
+    """
+    if n_classes == 1:
+        is_outside = np.array([0.0, 1.0])
+        outside = ratio(
+            tables.confusion,
+            Sum.of(tables.confusion, is_outside),
+            Sum.of(tables.confusion, np.ones(2)),
+            SURE,
+            is_share=True,
+        )
+        return Estimate(0.5, 0.5, 0.5) if outside.low > 0 else Estimate(None, 0.5, 1.0)
+    parts = []
     for k in range(n_classes):
         cells = tables.confusion.among(tables.places // n_classes == k)
         decisions = tables.places[tables.places // n_classes == k] % n_classes
         right = Sum.of(cells, (decisions == k).astype(float))
-        recalls.append(ratio(cells, right, Sum.of(cells, np.ones(len(decisions))), confidence, is_share=True))
-    return mean_of_independent(recalls)
+        parts.append(Part(Ratio.of(cells, right, Sum.of(cells, np.ones(len(decisions))), is_share=True)))
+    return mean_of_shares(parts, confidence)
 
 
 # -- probabilities -----------------------------------------------------------------------------------------------------
 
 
-def _probabilities_by_loss(bins: Bins) -> list[tuple[Floats, Floats]]:
-    """Return probabilities with the smallest, a typical and the largest loss, of other classes and of the class."""
+def _probabilities_by_loss(bins: ScoreBins) -> list[tuple[Floats, Floats]]:
+    """Return pairs of probabilities, of other classes and of the class, with smallest, typical and largest loss."""
     return [(bins.low, bins.high), (bins.middle, bins.middle), (bins.high, bins.low)]
 
 
@@ -321,55 +334,48 @@ def _loss(probability: Floats) -> Floats:
     return np.asarray(-np.log(np.clip(probability, CLIP, 1 - CLIP)))
 
 
-def _log_loss(tables: _Tables, confidence: float) -> Estimate | None:
-    """Return the log loss; its interval allows for all losses that records of a bin may have."""
+def _log_loss(tables: _ClassTables, confidence: float) -> Estimate | None:
+    """Return the log loss. Its interval allows for every possible loss of the records in a bin."""
     if tables.true_scores is None or tables.losses is None:
         return None
     cells = tables.true_scores
     n = Sum.of(cells, np.ones(len(cells.counts)))
     bounds = (-math.log(1 - CLIP), -math.log(CLIP))
     low, value, high = (ratio(cells, Sum.of(cells, loss), n, confidence, bounds) for loss in tables.losses)
-    return between(low, value.value, high)
+    return Estimate.within(value.value, low.low, high.high, bounds)
 
 
 # -- rankings ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Area:
-    """The area under a ROC curve, and what its interval is made of.
-
-    Attributes
-    ----------
-    estimate : Estimate
-        The area.
-    ties : float
-        What ranking within bins adds to either side.
-    sampling : float
-        The standard error by sampling, times the quantile of the interval.
-    """
-
-    estimate: Estimate
-    ties: float
-    sampling: float
-
-
-def area(cells: Cells, bins: Bins, confidence: float) -> Area:
+def area(cells: Cells, bins: ScoreBins, confidence: float) -> Estimate:
     """Return the area under the ROC curve. Its interval allows for any ranking of the records within a bin."""
-    middle = _area_with_ties(cells, bins, 0.5, confidence)
-    low, high = (_area_with_ties(cells, bins, tie, confidence) for tie in (0.0, 1.0))
-    estimate = between(low, middle.value, high)
-    n = len(bins)
-    pairs = max(float(cells.counts[:n].sum()), 1.0) * max(float(cells.counts[n:].sum()), 1.0)
-    ranks, product = _ranks_and_pairs(cells, bins, 0.5)
-    variance = sampling_moments(cells, ranks.weights, product.weights).at(middle.value)
-    is_vacuous = (estimate.low, estimate.high) == UNIT
-    ties = 1.0 if is_vacuous else max(high.value - middle.value, middle.value - low.value)
-    return Area(estimate, ties, normal_quantile(confidence) * math.sqrt(max(variance, 0.0)) / pairs)
+    low, middle, high = (ratio(cells, *_ranks_and_pairs(cells, bins, tie), confidence) for tie in (0.0, 0.5, 1.0))
+    return Estimate.within(middle.value, low.low, high.high, UNIT)
 
 
-def _ranks_and_pairs(cells: Cells, bins: Bins, tie: float) -> tuple[Sum, Sum]:
-    """Return the number of pairs of records, one of the class and one of others, in right order, and that of all."""
+def _part_of_area(cells: Cells, bins: ScoreBins, confidence: float) -> Part:
+    """Return the part of one class in the mean area.
+
+    The classes have independent noise but the same records. In the worst case, their sampling errors add up, and so do
+    the unknown ranks within bins.
+    """
+    ranks, pairs = _ranks_and_pairs(cells, bins, 0.5)
+    noise = replace(Ratio.of(cells, ranks, pairs), sampling=Covariance(0.0, 0.0, 0.0))
+    if pairs.value <= 0:
+        return Part(noise)
+    theta = min(max(ranks.value / pairs.value, 0.0), 1.0)
+    variance = max(sampling_moments(cells, ranks.weights, pairs.weights).at(theta), 0.0)
+    best, worst = (_ranks_and_pairs(cells, bins, tie)[0].value for tie in (1.0, 0.0))
+    ties = max(best - ranks.value, ranks.value - worst, 0.0) / pairs.value
+    return Part(noise, normal_quantile(confidence) * math.sqrt(variance) / pairs.value, ties)
+
+
+def _ranks_and_pairs(cells: Cells, bins: ScoreBins, tie: float) -> tuple[Sum, Sum]:
+    """Return the number of correctly ordered pairs of a record of the class and one of another, and that of all pairs.
+
+    Pairs within an inexact bin count as ``tie``.
+    """
     n = len(bins)
     negative, positive = cells.counts[:n], cells.counts[n:]
     ties = np.where(bins.is_exact, 0.5, tie)
@@ -378,43 +384,20 @@ def _ranks_and_pairs(cells: Cells, bins: Bins, tie: float) -> tuple[Sum, Sum]:
     n_negative, n_positive = float(negative.sum()), float(positive.sum())
     ranks = Sum(float(positive @ before), np.concatenate([after, before]))
     weights = np.concatenate([np.full(n, n_positive), np.full(n, n_negative)])
-    # Two negative sums would have a positive product.
+    # The product of two negative sums would be positive.
     product = n_negative * n_positive if min(n_negative, n_positive) > 0 else 0.0
     return ranks, Sum(product, weights)
 
 
-def _area_with_ties(cells: Cells, bins: Bins, tie: float, confidence: float) -> Estimate:
-    return ratio(cells, *_ranks_and_pairs(cells, bins, tie), confidence)
-
-
-def _macro_auc(areas: Sequence[Area]) -> Estimate:
-    """Return the mean of the areas of all classes.
-
-    The noise of each is independent, so its squares add up. The records are the same: in the worst case the errors of
-    sampling add up, and so does what is unknown about ranks within bins, or about classes that drown in noise.
-    """
-    n = len(areas)
-    value = math.fsum(a.estimate.value for a in areas) / n
-    sampling, ties = (math.fsum(getattr(a, name) for a in areas) / n for name in ("sampling", "ties"))
-
-    def reach(sides: Sequence[float]) -> float:
-        noise = [max(max(s - a.ties, 0.0) ** 2 - a.sampling**2, 0.0) for s, a in zip(sides, areas, strict=True)]
-        return ties + math.sqrt(sampling**2 + math.fsum(noise) / n**2)
-
-    below = reach([a.estimate.value - a.estimate.low for a in areas])
-    above = reach([a.estimate.high - a.estimate.value for a in areas])
-    return Estimate(value, max(value - below, 0.0), min(value + above, 1.0))
-
-
-def _curves(bins: Bins, cells: Cells, confidence: float) -> ClassCurves:
+def _curves(bins: ScoreBins, cells: Cells, confidence: float) -> ClassCurves:
     return ClassCurves(
-        area(cells, bins, confidence).estimate,
+        area(cells, bins, confidence),
         _roc_curve(bins, cells, confidence),
         _calibration(bins, cells, confidence),
     )
 
 
-def _roc_curve(bins: Bins, cells: Cells, confidence: float) -> tuple[RocPoint, ...]:
+def _roc_curve(bins: ScoreBins, cells: Cells, confidence: float) -> tuple[RocPoint, ...]:
     n = len(bins)
     n_points = min(n - 1, MAX_ROC_POINTS)
     cuts = np.unique(np.linspace(1, n - 1, n_points).round().astype(int)) if n_points else np.zeros(0, dtype=int)
@@ -429,14 +412,15 @@ def _roc_curve(bins: Bins, cells: Cells, confidence: float) -> tuple[RocPoint, .
 
 
 def _falling(rates: list[Estimate]) -> list[Estimate]:
-    """Return rates that fall as the threshold rises, as the true ones do; noise may have made them rise."""
-    if not rates:
+    """Make rates decrease with the threshold, as the true rates do, in spite of the noise."""
+    values = [rate.value for rate in rates if rate.value is not None]
+    if not values or len(values) < len(rates):
         return rates
-    values = isotonic_regression([rate.value for rate in rates], increasing=False, y_min=0, y_max=1).tolist()
-    return [Estimate(v, min(r.low, v), max(r.high, v)) for v, r in zip(values, rates, strict=True)]
+    falling = isotonic_regression(values, increasing=False, y_min=0, y_max=1).tolist()
+    return [Estimate(v, min(r.low, v), max(r.high, v)) for v, r in zip(falling, rates, strict=True)]
 
 
-def _calibration(bins: Bins, cells: Cells, confidence: float) -> tuple[CalibrationPoint, ...]:
+def _calibration(bins: ScoreBins, cells: Cells, confidence: float) -> tuple[CalibrationPoint, ...]:
     n = len(bins)
     points = []
     for part in np.array_split(np.arange(n), min(n, MAX_CALIBRATION_POINTS)):

@@ -1,6 +1,7 @@
 """The attack on positions breaks forests that deal rows by position, and none that tosses coins."""
 
 import numpy as np
+import pytest
 
 from benchmarks.attacks.our_target import OurForest
 from benchmarks.attacks.positions import N_TREES, attack
@@ -23,13 +24,14 @@ class ByPosition:
         return model.astype(float)
 
 
-def test_rows_by_position_cost_far_more_than_one_tree():
+def test_sampling_by_position_is_detected():
     assert attack(ByPosition(shuffled=False), 2000).epsilon_at_least() > 2
 
 
-def test_rows_in_random_order_do_not():
+def test_shuffled_rows_pass_the_position_attack():
     assert attack(ByPosition(shuffled=True), 2000).epsilon_at_least() < 1
 
 
-def test_our_forest_does_not():
+@pytest.mark.audit
+def test_diprime_forest_passes_the_position_attack():
     assert attack(OurForest(1.0, 1), 100).epsilon_at_least() < 1

@@ -6,17 +6,17 @@ import pytest
 
 from benchmarks.audit import controls
 from benchmarks.audit.__main__ import keys
-from benchmarks.audit.controls import all_controls, quick_controls
+from benchmarks.audit.controls import all_controls
 from benchmarks.audit.transcripts import watching
-from diprime.paper.accounting import EqualParts
+from diprime.forest import train
+from diprime.forest.sums import STRICT
+from diprime.paper import EqualParts
 from diprime.privacy.mechanisms import gaussian, laplace, selection
-from diprime.training import train
-from diprime.training.policy import STRICT
 
 pytestmark = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 
 
-def test_noise_is_too_small_by_three_tenths_while_it_lasts():
+def test_noise_control_reduces_noise_by_thirty_percent():
     def scale():
         numerator, denominator = laplace.laplace_scale(Fraction(1), 1000)
         return numerator / denominator
@@ -33,7 +33,7 @@ def test_noise_is_too_small_by_three_tenths_while_it_lasts():
     assert steeper[7] / steeper[0] == pytest.approx(right[10] / right[0], rel=1e-6)
 
 
-def test_nothing_stays_broken():
+def test_controls_are_reverted():
     before = train.release_counts, laplace.laplace_scale, gaussian._scale, selection.weight_table
     for control in all_controls():
         with control.case.setting():
@@ -42,8 +42,9 @@ def test_nothing_stays_broken():
     assert not isinstance(STRICT.assignment(2), EqualParts)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("control", all_controls(), ids=lambda control: f"{control.name}, {control.case.name}")
-def test_a_control_fits_and_claims_what_it_should_not(control):
+def test_control_fits_with_a_false_claim(control):
     table = control.case.neighbours.table(with_canary=True)
     with control.case.setting(), watching(keys(0)) as watch:
         model, transcript = watch.record(lambda: control.case.release(*table))
@@ -51,13 +52,8 @@ def test_a_control_fits_and_claims_what_it_should_not(control):
     assert transcript.releases
 
 
-def test_true_counts_choose_the_depth():
+def test_count_control_chooses_depth_by_exact_counts():
     case = controls.public_row_count(1).case
     with case.setting():
         depths = [case.release(*case.neighbours.table(with_canary=b)).forest_.depths.tolist() for b in (False, True)]
     assert depths == [[1], [2]]
-
-
-def test_there_is_a_quick_control_for_noise_accounting_counts_and_persons():
-    assert len({control.name for control in quick_controls()}) == 4
-    assert {control.name for control in quick_controls()} <= {control.name for control in all_controls()}

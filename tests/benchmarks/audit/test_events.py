@@ -11,14 +11,14 @@ def bound(seen):
     return seen.epsilon(0.01)
 
 
-def test_an_event_is_counted_on_both_sides():
+def test_event_is_counted_on_both_sides():
     statistic = Statistic("x", np.array([0.0, 1, 2, 3]), np.array([2.0, 3, 3]))
     assert Event("x", 2, True, True).seen(statistic) == Seen(3, 3, 2, 4)
     assert Event("x", 2, False, False).seen(statistic) == Seen(2, 4, 0, 3)
     assert str(Event("x", 2.5, False, True)) == "x < 2.5"
 
 
-def test_the_best_of_several_statistics_is_chosen_with_its_threshold_and_direction():
+def test_best_statistic_is_chosen_with_threshold_and_direction():
     rng = np.random.default_rng(0)
     noise = Statistic("noise", rng.normal(size=1000), rng.normal(size=1000))
     telling = Statistic("telling", rng.normal(size=1000), rng.normal(-3, 1, size=1000))
@@ -30,15 +30,9 @@ def test_the_best_of_several_statistics_is_chosen_with_its_threshold_and_directi
     assert event.at_least is (not event.with_canary)
 
 
-def test_every_threshold_of_a_discrete_statistic_is_tried():
-    values = np.arange(40.0)
-    without, with_it = np.repeat(values, 20), np.append(np.repeat(values, 20), np.full(200, 23.0))
-    event = best_event([Statistic("x", without, with_it)], lambda seen: seen.likelier / np.maximum(seen.other, 1))
-    assert event.threshold in (23.0, 24.0)
-
-
+@pytest.mark.audit
 @pytest.mark.parametrize("title", ["logistic regression", "boosted trees"])
-def test_learnt_statistics_see_what_no_single_number_tells(title):
+def test_learnt_statistic_combines_numbers(title):
     rng = np.random.default_rng(1)
     shift = 0.8 if title == "logistic regression" else 0.0
 
@@ -53,7 +47,8 @@ def test_learnt_statistics_see_what_no_single_number_tells(title):
     assert best_event(statistics, bound).statistic == f"numbers, {title}"
 
 
-def test_numbers_that_never_vary_are_not_looked_at_and_missing_ones_are_small():
+@pytest.mark.audit
+def test_constant_numbers_are_ignored_and_missing_ones_rank_lowest():
     without, with_it = np.ones((50, 3)), np.ones((50, 3))
     with_it[:25, 2] = np.nan
     reader = Reader.learn("numbers", without, with_it)
@@ -62,10 +57,3 @@ def test_numbers_that_never_vary_are_not_looked_at_and_missing_ones_are_small():
     assert first.name == "numbers, number 2"
     assert (first.with_it < 0).sum() == 25
     assert Reader.learn("numbers", without, without).statistics(without, without) == []
-
-
-def test_of_many_numbers_the_most_telling_are_looked_at():
-    rng = np.random.default_rng(2)
-    without, with_it = rng.normal(size=(400, 600)), rng.normal(size=(400, 600))
-    with_it[:, 321] += 2
-    assert Reader.learn("numbers", without, with_it).columns[0] == 321

@@ -13,18 +13,17 @@ from benchmarks.audit.measuring import Claim
 from benchmarks.audit.transcripts import Release, watching
 from diprime import DiPriMeClassifier
 from diprime.kernels.constants import ABSENT_COST
-from diprime.privacy.mechanisms.selection import exponential_pmf, permute_and_flip_pmf
-from diprime.privacy.mechanisms.subsets import subset_median_pmf
-from diprime.privacy.mechanisms.weights import weight_table
+from diprime.privacy.charges import Mechanism
+from diprime.privacy.mechanisms.selection import exponential_pmf, permute_and_flip_pmf, subset_median_pmf, weight_table
 
 TABLE = weight_table(2, 5, 6)
 COSTS = [3, ABSENT_COST, 0, 7, 3]
 
 
 @pytest.mark.parametrize(
-    ("rule", "pmf"), [("exponential mechanism", exponential_pmf), ("permute-and-flip", permute_and_flip_pmf)]
+    ("rule", "pmf"), [(Mechanism.EXPONENTIAL, exponential_pmf), (Mechanism.PERMUTE_AND_FLIP, permute_and_flip_pmf)]
 )
-def test_likelihoods_of_selections_are_the_exact_ones(rule, pmf):
+def test_selection_likelihoods_are_exact(rule, pmf):
     present = [cost for cost in COSTS if cost != ABSENT_COST]
     exact = iter(pmf(present, TABLE))
     for at, cost in enumerate(COSTS):
@@ -34,14 +33,14 @@ def test_likelihoods_of_selections_are_the_exact_ones(rule, pmf):
     assert log_likelihood([Release(rule, np.array([COSTS]), np.array([-1]), TABLE)]) == 0
 
 
-def test_likelihoods_of_splits_of_categories_are_the_exact_ones():
+def test_categorical_split_likelihoods_are_exact():
     counts = [4, 0, 2, 1]
     for split, p in subset_median_pmf(counts, TABLE).items():
         release = Release("subsets", np.array(counts), np.array(split), TABLE)
         assert log_likelihood([release]) == pytest.approx(math.log(p))
 
 
-def test_likelihoods_of_noise_are_those_of_its_distribution():
+def test_noise_likelihoods_match_their_distribution():
     drawn, ones = np.array([[3, -1]]), np.array([[1, 1]])
     assert log_likelihood([Release("laplace", ones, drawn, 2.0)]) == -(2 + 2) / 2
     assert log_likelihood([Release("gaussian", ones, drawn, 2.0)]) == -(4 + 4) / (2 * 4)
@@ -62,8 +61,9 @@ def losses_of(case, n, seed):
 EXACT = [case for case in all_cases() if case.exact]
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("case", EXACT, ids=lambda case: f"{case.name}, {case.neighbours.name}")
-def test_no_transcript_of_a_case_loses_more_than_is_claimed(case):
+def test_transcripts_lose_at_most_the_claim(case):
     claim, found = losses_of(case, 10, 3)
     if claim.mu:  # of normal noise, a loss has no bound: it is normal, with a mean of at most μ²/2
         assert max(map(abs, found)) < claim.mu**2 / 2 + 6 * claim.mu
@@ -72,13 +72,13 @@ def test_no_transcript_of_a_case_loses_more_than_is_claimed(case):
     assert max(map(abs, found)) > 0.01, "a canary that changes nothing shows nothing"
 
 
-def test_leaves_of_an_empty_table_lose_all_of_epsilon_or_gain_it():
+def test_leaves_of_an_empty_table_lose_or_gain_all_of_epsilon():
     of, parameters = neighbours.empty_table(), {"epsilon": 3, "method": "random", "n_estimators": 1, "max_depth": 1}
     _, found = losses_of(fit_case("", of, DiPriMeClassifier, 1, **parameters), 20, 5)
     np.testing.assert_allclose(np.abs(found), 3, rtol=1e-5)
 
 
-def test_where_the_tree_of_the_canary_is_unknown_its_likelihood_is_a_mean(monkeypatch):
+def test_unknown_tree_of_the_canary_averages_likelihoods(monkeypatch):
     of = neighbours.last_class()
     case = fit_case("", of, DiPriMeClassifier, 1, epsilon=4, method="random", n_estimators=2, max_depth=1)
     _, found = losses_of(case, 30, 1)

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.audit import measuring, neighbours
 from benchmarks.audit.__main__ import keys
-from benchmarks.audit.cases import Case, fit_case
+from benchmarks.audit.cases import fit_case
 from benchmarks.audit.measuring import Bound, Claim, Result, Side, audit
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain, Numeric, private_score
 
@@ -21,7 +21,7 @@ def bounds(claim, without, with_it, error=0.01):
     return measuring._bounds(claim, sides, error)
 
 
-def test_claims_are_those_of_ledgers():
+def test_claims_match_ledgers():
     of = neighbours.misfit()
     X, y, _ = of.table(with_canary=True)
     model = DiPriMeClassifier(2.0, of.domain, n_jobs=1).fit(X, y)
@@ -36,7 +36,8 @@ def test_claims_are_those_of_ledgers():
         Claim.of(3)
 
 
-def test_the_event_is_tested_on_the_half_that_did_not_find_it():
+@pytest.mark.audit
+def test_event_is_tested_on_held_out_fits():
     """The first half tells the sides apart, the second does not: nothing must be claimed of it."""
     rng = np.random.default_rng(0)
     without, with_it = rng.normal(size=(400, 1)), rng.normal(size=(400, 1))
@@ -46,7 +47,8 @@ def test_the_event_is_tested_on_the_half_that_did_not_find_it():
     assert all(bound.exceeds for bound in bounds(Claim(1.0, 0.0, 0.0), without, with_it))
 
 
-def test_noise_alone_exceeds_nothing_however_many_numbers_are_searched():
+@pytest.mark.audit
+def test_noise_alone_refutes_nothing():
     """With the error of 1e-6 of each search, a false alarm in 20 of them has a probability below 1e-4."""
     rng = np.random.default_rng(1)
     for _ in range(20):
@@ -54,6 +56,7 @@ def test_noise_alone_exceeds_nothing_however_many_numbers_are_searched():
         assert not any(bound.exceeds for bound in found)
 
 
+@pytest.mark.audit
 def test_gaussian_claims_are_bounded_in_mu_and_in_delta():
     rng = np.random.default_rng(2)
     without, with_it = rng.normal(size=(8000, 1)), rng.normal(1.5, 1, size=(8000, 1))
@@ -71,17 +74,8 @@ def test_gaussian_claims_are_bounded_in_mu_and_in_delta():
     assert all(bound.exceeds for bound in too_low)
 
 
-def test_fits_of_different_lengths_are_compared():
-    def release(X, y, groups):
-        return DiPriMeClassifier(1.0, EMPTY.domain, method="random", max_depth=1 + len(X), n_jobs=1).fit(X, y)
-
-    result = audit(Case("depth tells", EMPTY, release, 60, exact=False), 60, 1e-2, keys(0), "broken")
-    assert result.exceeds
-    assert result.passes
-    assert result.largest_loss is None
-
-
-def test_a_result_has_the_largest_loss_and_how_many_fits_tested_it():
+@pytest.mark.audit
+def test_result_contains_largest_loss_and_number_of_fits():
     case = fit_case("leaves", EMPTY, DiPriMeClassifier, 100, epsilon=2, method="random", n_estimators=1, max_depth=1)
     result = audit(case, 81, 1e-3, keys(0))
     assert (result.fits, result.tested) == (81, 41)

@@ -20,11 +20,11 @@ def test_tables_differ_by_the_canary_which_comes_last(of):
     assert len(of.canary) == 1 or "person" in of.name
 
 
-def test_all_records_of_a_person_have_one_id_that_nobody_else_has():
+def test_records_of_the_canary_person_share_a_unique_id():
     *_, groups = person(3).table(with_canary=True)
     assert groups.tolist() == [0, 1, 2, 2, 2]
 
 
-def test_a_canary_that_would_not_count_is_refused():
+def test_ineffective_canary_is_refused():
     with pytest.raises(ValueError, match="not in the domain"):
         Neighbours("typo", last_class(2).domain, [], [(0.0, "class 3")])

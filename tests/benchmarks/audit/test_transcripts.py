@@ -7,11 +7,12 @@ from benchmarks.audit import neighbours
 from benchmarks.audit.__main__ import keys
 from benchmarks.audit.transcripts import ReplayError, watching
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier
-from diprime.engines.assignment import IndependentAssignment
+from diprime.forest import sums
+from diprime.forest.engine import IndependentAssignment
 from diprime.privacy import randomness
+from diprime.privacy.charges import Mechanism
 from diprime.privacy.mechanisms.laplace import discrete_laplace
 from diprime.privacy.mechanisms.selection import Selection
-from diprime.training import leaves
 
 OF = neighbours.misfit()
 
@@ -27,10 +28,10 @@ def fits(kind=DiPriMeClassifier, **parameters):
     return of
 
 
-def test_a_transcript_has_every_release_of_the_model():
+def test_transcript_contains_every_release():
     with watching(keys(1)) as watch:
         model, transcript = watch.record(fits()(with_canary=False))
-    assert [release.mechanism for release in transcript.releases] == ["laplace", "exponential mechanism", "laplace"]
+    assert [release.mechanism for release in transcript.releases] == ["laplace", Mechanism.EXPONENTIAL, "laplace"]
     counts, _, of_leaves = transcript.releases
     assert counts.true.tolist() == [[40, 40]]
     assert of_leaves.drawn.sum(axis=1).tolist() == model.forest_.counts.ravel().tolist()
@@ -38,7 +39,7 @@ def test_a_transcript_has_every_release_of_the_model():
     assert len(transcript.numbers) == 2 + 1 + 4
 
 
-def test_other_random_bits_give_other_releases_and_the_same_ones_the_same():
+def test_releases_are_determined_by_random_bits():
     drawn = []
     for seed in (1, 1, 2):
         with watching(keys(seed)) as watch:
@@ -47,7 +48,7 @@ def test_other_random_bits_give_other_releases_and_the_same_ones_the_same():
 
 
 @pytest.mark.parametrize("kind", [DiPriMeClassifier, DiPriMeBoostingClassifier])
-def test_a_replayed_fit_releases_the_same_of_the_other_table(kind):
+def test_replayed_fit_repeats_releases_on_the_other_table(kind):
     of = fits(kind, **({} if kind is DiPriMeClassifier else {"n_rounds": 3, "delta": 0.01}))
     with watching(keys(1)) as watch:
         _, first = watch.record(of(with_canary=False))
@@ -59,7 +60,7 @@ def test_a_replayed_fit_releases_the_same_of_the_other_table(kind):
     assert any((a.true != b.true).any() for a, b in zip(first.releases, again.releases, strict=True))
 
 
-def test_the_trees_of_others_stay_and_the_canary_gets_its_own():
+def test_replay_changes_only_the_tree_of_the_canary():
     of = fits(n_estimators=3)
     with watching(keys(1)) as watch:
         _, first = watch.record(of(with_canary=False))
@@ -70,7 +71,7 @@ def test_the_trees_of_others_stay_and_the_canary_gets_its_own():
     assert first.n_trees == 3
 
 
-def test_a_fit_that_asks_for_something_else_cannot_be_replayed():
+def test_replay_of_other_queries_is_refused():
     with watching(keys(1)) as watch:
         _, first = watch.record(fits(max_depth=2)(with_canary=False))
         with pytest.raises(ReplayError, match="something else"):
@@ -81,9 +82,9 @@ def test_a_fit_that_asks_for_something_else_cannot_be_replayed():
             watch.replay(fits(method="random")(with_canary=False), first)
 
 
-def test_nothing_is_watched_afterwards():
-    before = leaves.discrete_laplace, Selection.pick, IndependentAssignment.draws, randomness.secrets
+def test_spies_are_removed_afterwards():
+    before = sums.discrete_laplace, Selection.pick, IndependentAssignment.draws, randomness.secrets
     with watching(keys(1)):
-        assert leaves.discrete_laplace is not discrete_laplace
-    assert before == (leaves.discrete_laplace, Selection.pick, IndependentAssignment.draws, randomness.secrets)
-    assert leaves.discrete_laplace is discrete_laplace
+        assert sums.discrete_laplace is not discrete_laplace
+    assert before == (sums.discrete_laplace, Selection.pick, IndependentAssignment.draws, randomness.secrets)
+    assert sums.discrete_laplace is discrete_laplace

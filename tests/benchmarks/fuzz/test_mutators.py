@@ -22,7 +22,7 @@ def framed(monkeypatch):
     monkeypatch.setattr(mutators, "RAW_SHARE", 0.0)
 
 
-def test_changed_models_have_their_length_and_checksum(framed):
+def test_mutated_models_have_valid_length_and_checksum(framed):
     data = join_model(json.dumps({"format": 3, "depths": [1, 2]}).encode(), b"body")
     changed = {MUTATORS["model"](data, 10**6, random.Random(seed), flip) for seed in range(200)}
     assert len(changed) > 50
@@ -33,12 +33,7 @@ def test_changed_models_have_their_length_and_checksum(framed):
     assert any(json.loads(split_model(file)[0]).get("depths") != [1, 2] for file in changed)
 
 
-def test_what_is_no_model_is_changed_as_bytes():
-    assert split_model(b"DIPRIME\0") is None
-    assert MUTATORS["model"](b"DIPRIME\0", 100, random.Random(0), flip) == b"EIPRIME\0"
-
-
-def test_changed_parquet_files_have_the_length_of_their_footer(framed):
+def test_mutated_parquet_files_have_a_valid_footer_length(framed):
     data = next(SEEDS["parquet"]())
     for seed in range(100):
         file = MUTATORS["parquet"](data, 10**6, random.Random(seed), flip)
@@ -47,32 +42,9 @@ def test_changed_parquet_files_have_the_length_of_their_footer(framed):
         assert len(file) - 8 - footer == len(data) - 8 - int.from_bytes(data[-8:-4], "little")
 
 
-def test_changed_budgets_have_hashes_and_checksums_that_fit(framed, tmp_path):
+def test_mutated_budgets_have_valid_hashes_and_checksums(framed, tmp_path):
     data, target = list(SEEDS["budget"]())[3], TARGETS["budget"](tmp_path)
     changed = {MUTATORS["budget"](data, 10**6, random.Random(seed), flip) for seed in range(300)}
     assert len(changed) > 100
     assert any(target(file) == "read" for file in changed - {data}), "a charge can be left out, or be smaller"
     assert any(target(file) == "refused" for file in changed)
-
-
-def test_a_token_is_never_put_into_itself():
-    content = {"a": [[]]}
-    rng = random.Random(0)
-    for _ in range(3000):
-        mutators.edit_tree(content, rng)
-        content = json.loads(json.dumps(content)[:2000]) if len(json.dumps(content)) < 2000 else {"a": [[]]}
-        content.setdefault("a", [[], {}])
-
-
-@pytest.mark.parametrize("kind", ["domain", "csv"])
-def test_text_is_changed_in_many_ways(kind):
-    for data in SEEDS[kind]():
-        changed = {MUTATORS[kind](data, 10**6, random.Random(seed), flip) for seed in range(100)}
-        assert len(changed) > 40
-
-
-def test_numbers_of_any_size_are_changed():
-    for seed in range(300):
-        content = {"a": 10**400, "b": [1e308, -1]}
-        mutators.edit_tree(content, random.Random(seed))
-        assert json.dumps(content)

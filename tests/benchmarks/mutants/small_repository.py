@@ -8,15 +8,23 @@ from benchmarks.paths import ROOT
 
 FILES = {
     "src/diprime/__init__.py": "",
-    "src/diprime/noise.py": "SCALE = 2\nNAME = 'noise'\n\n\ndef scale(epsilon):\n    return SCALE / epsilon\n",
+    "src/diprime/noise.py": (
+        "SCALE = 2\nNAME = 'noise'\nLIMIT = 9\n\n\ndef scale(epsilon):\n    return SCALE / epsilon\n"
+    ),
     "src/diprime/fit.py": "from diprime.noise import scale\n\n\ndef fit(epsilon):\n    return scale(epsilon)\n",
     "tests/__init__.py": "",
     "tests/helper.py": "from diprime.noise import NAME\n\nSHOWN = NAME.upper()\n",
     "tests/test_noise.py": """
-        from diprime.noise import scale
+        import pytest
+
+        from diprime.noise import LIMIT, scale
 
         def test_scale():
             assert scale(1) > 1
+
+        @pytest.mark.audit
+        def test_limit():
+            assert LIMIT == 9
         """,
     "tests/test_shown.py": """
         from tests.helper import SHOWN
@@ -28,11 +36,16 @@ FILES = {
     "tests/guarantees/test_fits.py": """
         from diprime.fit import fit
 
-        def test_a_fit_has_all_of_its_noise():
+        def test_fit_has_full_noise():
             assert fit(1) == 2
         """,
     "tests/test_golden.py": "from diprime.noise import scale\n",
-    "pyproject.toml": "[tool.pytest.ini_options]\npythonpath = ['.']\n",
+    "pyproject.toml": """
+        [tool.pytest.ini_options]
+        pythonpath = ['.']
+        addopts = "--strict-markers -m 'not audit'"
+        markers = ['audit']
+        """,
 }
 
 

@@ -9,9 +9,10 @@ from benchmarks.paper.fits import Fit, Results, run
 from tests.benchmarks.paper.small_sets import named_set, numeric_set
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("method", ["RF", "ERT", "Median", "DiPriMe", "DiPriMeExp", "DiPriMeFlip", "DP-ERT", "joint"])
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_every_method_is_scored_and_again_the_same(method, task):
+def test_every_method_is_scored_reproducibly(method, task):
     fit = Fit(task, method, 2, epsilon=5.0, trees=3, depth=2)
     if method in ("RF", "ERT", "Median"):
         fit = replace(fit, epsilon=float("inf"))
@@ -23,20 +24,13 @@ def test_every_method_is_scored_and_again_the_same(method, task):
     assert max(scores) <= (1 if task == "classification" else 40)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("method", ["DP-RF", "DP-DF"])
 def test_baselines_are_scored(method):
     assert 0.3 < Fit("classification", method, 1, epsilon=5.0, depth=2).scores(numeric_set("classification"))[0] <= 1
 
 
-def test_soft_accuracy_is_that_of_the_probabilities():
-    """A forest that knows nothing gives a half to each class, and so half an accuracy, whatever the base rate."""
-    fit = Fit("classification", "DP-ERT", 1, epsilon=1e-6, accounting="strict", soft=True)
-    data = numeric_set("classification")
-    assert fit.scores(data)[0] == pytest.approx(0.5, abs=0.1)
-    assert replace(fit, soft=False).scores(data)[0] != fit.scores(data)[0]
-
-
-def test_an_interrupted_run_goes_on(tmp_path):
+def test_interrupted_run_resumes(tmp_path):
     first, second = Fit("banknote", "RF", 1), Fit("banknote", "ERT", 1)
     Results(tmp_path / "results" / "kept.jsonl").add(first, [0.25, 0.5])
     again = Results(tmp_path / "results" / "kept.jsonl")
@@ -46,7 +40,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_fits_are_run_and_kept(tmp_path, monkeypatch):
+def test_fits_are_run_and_saved(tmp_path, monkeypatch):
     data = named_set("credit", 200)
     fits = list(tables.cells(data, 1).values())[:3]
     monkeypatch.setattr(

@@ -11,7 +11,7 @@ from tests.spark_sessions import needs_spark
 WITHOUT_CLUSTERS = {name: way for name, way in identity.WAYS.items() if not name.startswith(("Dask", "Spark"))}
 
 
-def test_rows_have_all_that_is_hard():
+def test_rows_contain_all_difficult_values():
     rows = make_rows(2000)
     assert rows.isna().any().all()
     assert {"unknown"} < set(rows["kind"])
@@ -21,7 +21,8 @@ def test_rows_have_all_that_is_hard():
     assert list(rows)[: len(FEATURES)] == list(FEATURES)
 
 
-def test_models_are_the_same_in_memory_and_from_files(monkeypatch, tmp_path):
+@pytest.mark.audit
+def test_models_from_memory_and_files_are_identical(monkeypatch, tmp_path):
     monkeypatch.setattr(identity, "WAYS", WITHOUT_CLUSTERS)
     lines = list(identity.report(600, tmp_path))
     rows = [line.split(" | ") for line in lines if "`" in line and line.startswith("| ")]
@@ -31,21 +32,23 @@ def test_models_are_the_same_in_memory_and_from_files(monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_models_are_the_same_on_dask(tmp_path):
+@pytest.mark.audit
+def test_models_from_dask_are_identical(tmp_path):
     pytest.importorskip("distributed", reason="diprime[dask] is not installed")
     table = Table(tmp_path, 600)
     on_dask = identity.digests(identity.WAYS["Dask, 1 worker"], table)
     assert on_dask == identity.digests(in_memory, table)
 
 
+@pytest.mark.audit
 @needs_spark
-def test_models_are_the_same_in_spark(spark, tmp_path):
+def test_models_from_spark_are_identical(spark, tmp_path):
     table, forests = Table(tmp_path, 600), [("forest", "classification"), ("forest", "regression")]
     in_spark = identity.digests(partial(identity.fit_on, spark), table, forests)
-    assert in_spark == identity.digests(in_memory, table, forests), "and tests/estimators/test_spark.py has boosting"
+    assert in_spark == identity.digests(in_memory, table, forests), "and tests/sources/test_spark.py has boosting"
 
 
-def test_a_model_that_differs_is_an_error(monkeypatch, tmp_path):
+def test_different_model_is_an_error(monkeypatch, tmp_path):
     def fewer_rows(models, table):
         table.frame = table.frame[:-100]
         in_memory(models, table)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.data import Dataset
-from benchmarks.utility.contenders import CONTENDERS, SMALL_DATA, Prediction, Task
+from benchmarks.utility.contenders import CONTENDERS, Prediction, Task
 from benchmarks.utility.measuring import Unit, measure, missing, run, score, split
 from benchmarks.utility.results import Key, Results
 from diprime import Categorical, Domain, Numeric
@@ -20,7 +20,7 @@ def small(y, target):
     return Dataset("small", "Small", task, X, y, domain, ("b",), ("b",), 1.0, 25, 2)
 
 
-def test_scores_are_those_of_the_test_rows():
+def test_scores_use_the_test_rows():
     data = small(np.array(["n", "y"] * 10), Categorical(["y", "n"]))
     task = Task(data, np.arange(16), np.arange(16, 20))
     p = np.array([0.1, 0.2, 0.6, 0.9])
@@ -29,7 +29,7 @@ def test_scores_are_those_of_the_test_rows():
     assert score(numbers, Prediction(np.array([14.0, 17, 18, 50]))) == {"mse": 1.25}  # 50 is clipped to 20
 
 
-def test_splits_are_disjoint_whole_and_their_own():
+def test_splits_are_disjoint_complete_and_distinct():
     data = small(np.arange(50.0), Numeric(0, 50))
     first, second = split(data, 0), split(data, 1)
     assert sorted([*first.train, *first.test]) == list(range(50))
@@ -38,10 +38,11 @@ def test_splits_are_disjoint_whole_and_their_own():
     assert np.array_equal(first.test, split(data, 0).test)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize(
     "contender", ["ours", "ours-limit", "boosting", "boosting-limit", "diprime-flip", "dp-ert", "forest"]
 )
-def test_what_is_missing_is_measured_and_nothing_else(tmp_path, monkeypatch, contender):
+def test_only_missing_measurements_are_run(tmp_path, monkeypatch, contender):
     rng = np.random.default_rng(0)
     data = small(rng.integers(0, 3, 600), Categorical([0, 1, 2]))
     monkeypatch.setattr("benchmarks.utility.measuring._load", lambda name: data)
@@ -59,6 +60,7 @@ def test_what_is_missing_is_measured_and_nothing_else(tmp_path, monkeypatch, con
     assert sum(len(unit.epsilons) for unit in left) == len(about.epsilons) * repeats - 1
 
 
+@pytest.mark.audit
 def test_measurements_run_in_spawned_processes_and_are_saved(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     notes = pd.DataFrame(rng.random((100, 4)), columns=list("abcd")).assign(**{"class": [0, 1] * 50})
@@ -71,9 +73,3 @@ def test_measurements_run_in_spawned_processes_and_are_saved(tmp_path, monkeypat
     assert len(kept) == 2
     run(results, [Unit("forest", "banknote", 2, (math.inf,))], jobs=1, deadline=-math.inf)
     assert len(Results(results.path).of("forest", "banknote", math.inf, "accuracy")) == 2
-
-
-def test_more_repeats_where_a_row_is_much_of_the_error():
-    limit = CONTENDERS["boosting-limit"]
-    assert limit.repeats_on(SMALL_DATA - 1) == CONTENDERS["ours-limit"].repeats_on(SMALL_DATA - 1)
-    assert limit.repeats_on(SMALL_DATA) == limit.repeats < limit.repeats_on(1)

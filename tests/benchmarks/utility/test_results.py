@@ -5,7 +5,7 @@ import math
 from benchmarks.utility.results import Key, Results
 
 
-def test_results_are_read_back_with_gaps_and_dropped_with_their_code(tmp_path):
+def test_results_with_gaps_round_trip_and_are_dropped_with_their_code(tmp_path):
     path = tmp_path / "deep" / "results.json"
     results = Results(path)
     keys = Key("ours", "metro", math.inf), Key("ours", "puc", 0.1)

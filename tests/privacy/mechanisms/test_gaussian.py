@@ -1,4 +1,7 @@
-"""Rounded Gaussian noise: its exact privacy loss, and a sampler that follows its distribution."""
+"""Draws without limits: from the same words they are those of the kernel, however few digits it may use.
+
+Rounded Gaussian noise: its exact privacy loss, and a sampler that follows its distribution.
+"""
 
 import itertools
 import math
@@ -10,17 +13,98 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from diprime.privacy.charges import UnpaidReleaseError
+from diprime.kernels import sampling
+from diprime.privacy.charges import Mechanism
 from diprime.privacy.gaussian_dp import delta_upper_bound
 from diprime.privacy.mechanisms import gaussian
-from diprime.privacy.mechanisms.gaussian import gaussian_sigma, rounded_gaussian_pmf
-from diprime.privacy.mechanisms.laplace import discrete_laplace
-from diprime.privacy.mechanisms.selection import Selection
-from diprime.privacy.randomness import RandomSource
+from diprime.privacy.mechanisms.gaussian import (
+    _rounded_product,
+    draw_rounded_normal,
+    gaussian_sigma,
+    rounded_gaussian_pmf,
+)
+from diprime.privacy.randomness import STREAM_WORDS, RandomSource
 from tests.exact_exp import exp_bounds
 from tests.goodness import fits
-from tests.paid import gaussian_receipt, receipt, rounded_gaussian
-from tests.spies import Draws, Releases
+from tests.paid import gaussian_receipt, rounded_gaussian
+from tests.spies import Draws
+
+SCALES = [
+    pytest.param(gaussian._scale(Fraction(squared).limit_denominator(1 << 80), 1), id=name)
+    for name, squared in [
+        ("2^-31", Fraction(1 << 80)),
+        ("2^-10", Fraction(1 << 20)),
+        ("1/3", Fraction(9)),
+        ("1", Fraction(1)),
+        ("7.07", Fraction(2, 100)),
+        ("2^20 + 1/3", Fraction(9, (3 * 2**20 + 1) ** 2)),
+        ("2^31", Fraction(1, 1 << 62)),
+        ("1.2 * 2^30", Fraction(25, 36 << 60)),
+        ("1.2 * 2^32", Fraction(25, 36 << 64)),
+        ("2^36", Fraction(1, 1 << 72)),
+    ]
+]
+
+
+def reference(streams, multiplier, shift, n):
+    return np.array([[draw_rounded_normal(stream, multiplier, shift) for _ in range(n)] for stream in streams])
+
+
+@pytest.mark.parametrize("n_digits", [8, 3, 2, 1])
+@pytest.mark.parametrize("scale", SCALES)
+def test_kernel_and_reference_draw_the_same_numbers_from_the_same_words(scale, n_digits):
+    n_rows, n_columns = 40, 25
+    streams = RandomSource(n_digits).streams(n_rows)
+    others, drawn = streams.copy(), np.empty((n_rows, n_columns), dtype=np.int64)
+    gaussian._draw(streams, *scale, drawn, n_digits)
+    np.testing.assert_array_equal(drawn, reference(others, *scale, n_columns))
+    np.testing.assert_array_equal(streams, others)  # and they leave the same words to be drawn next
+
+
+def stops(scale, n_digits, n_draws=4000):
+    """Return which draws the kernel alone does not make, for lack of digits."""
+    streams, out = RandomSource(3).streams(n_draws), np.zeros((n_draws, 1), dtype=np.int64)
+    scratch = np.zeros((3, 1 + n_digits), dtype=np.uint32), np.zeros(STREAM_WORDS, dtype=np.uint32)
+    found, begin = [], 0
+    while (at := sampling.draw_gaussian(streams, *scale, *scratch, begin, out)) < n_draws:
+        found.append(at)
+        begin = at + 1
+    return found
+
+
+@pytest.mark.parametrize("squared", [Fraction(25, 36 << 60), Fraction(1, 1 << 70)])
+def test_the_kernel_does_run_out_where_digits_are_few(squared):
+    """Without this, the comparison of kernel and reference would not reach the reference."""
+    assert len(stops(gaussian._scale(squared, 1), 1)) > 100
+    assert stops(gaussian._scale(squared, 1), 8) == []
+
+
+class Digits:
+    """A uniform number with given digits, and zeros after them."""
+
+    def __init__(self, *digits):
+        self.digits = digits
+
+    def digit(self, i):
+        return self.digits[i] if i < len(self.digits) else 0
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_numbers_are_rounded_to_the_nearest_integer(scale):
+    """Including those that are a hair below or above the middle of two."""
+    multiplier, shift = scale
+    sigma = Fraction(multiplier << 32, 1 << shift)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        whole = int(rng.integers(0, 5))
+        middle = (int(sigma * (whole + rng.random())) + Fraction(1, 2)) / sigma - whole
+        near = int(middle * 2**96) + int(rng.integers(-1, 2))
+        if not 0 <= near < 2**96:
+            near = int(rng.integers(0, 2**62))
+        digits = [near >> 64, near >> 32 & 0xFFFFFFFF, near & 0xFFFFFFFF]
+        exact = sigma * (whole + Fraction(near, 2**96))
+        assert _rounded_product(whole, Digits(*digits), multiplier, shift) == math.floor(exact + Fraction(1, 2))
+
 
 DRAWS = 40_000
 GAUSSIAN = [
@@ -38,7 +122,7 @@ TOO_LITTLE_NOISE = Fraction(100, 49)  # a μ² that is this much larger has 30 %
 
 
 @pytest.mark.parametrize(("mu_squared", "squared_sensitivity"), GAUSSIAN)
-def test_the_bounds_of_the_distribution_bound_it(mu_squared, squared_sensitivity):
+def test_bounds_of_the_distribution_contain_it(mu_squared, squared_sensitivity):
     sigma = float(gaussian_sigma(mu_squared, squared_sensitivity))
     for x in (0, 1, -1, 2, round(sigma), -round(2.5 * sigma)):
         low, high = rounded_gaussian_pmf(x, mu_squared, squared_sensitivity)
@@ -72,7 +156,7 @@ def excess(mu_squared, squared_sensitivity, difference, epsilon, reach):
     return low, high + outside
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3)])
+@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 2), Fraction(3)])
 @pytest.mark.parametrize(
     ("mu_squared", "difference", "reach"),
     [
@@ -85,7 +169,7 @@ def excess(mu_squared, squared_sensitivity, difference, epsilon, reach):
         (Fraction(4), (1, 0, -1), 9),
     ],
 )
-def test_neighbours_are_told_apart_by_delta_of_mu_at_most(mu_squared, difference, reach, epsilon):
+def test_neighbours_differ_by_at_most_delta_of_mu(mu_squared, difference, reach, epsilon):
     squared_sensitivity = sum(d**2 for d in difference)
     low, high = excess(mu_squared, squared_sensitivity, difference, epsilon, reach)
     delta = delta_upper_bound(mu_squared, epsilon)
@@ -128,7 +212,7 @@ def test_the_scale_of_the_noise_is_never_too_small_and_fits_the_sampler(mu_squar
 
 @pytest.mark.parametrize(("mu_squared", "squared_sensitivity"), [(Fraction(0), 1), (Fraction(1, 1 << 73), 1)])
 def test_a_mu_too_small_for_noise_is_refused(mu_squared, squared_sensitivity):
-    with pytest.raises(ValueError, match=r"within 2\^36"):
+    with pytest.raises(ValueError, match=r"exceeds 2\^36"):
         gaussian_sigma(mu_squared, squared_sensitivity)
 
 
@@ -204,7 +288,7 @@ def test_noise_is_independent_from_value_to_value():
 
 
 @pytest.mark.parametrize("n_digits", [8, 1])
-def test_every_random_bit_is_used_once(monkeypatch, n_digits):
+def test_each_word_of_a_stream_is_used_once(monkeypatch, n_digits):
     """Also where the kernel gives a draw back, to be made without limits."""
     draws = Draws(monkeypatch)
     streams, noise = RandomSource(4).streams(50), np.empty((50, 4), dtype=np.int64)
@@ -213,15 +297,6 @@ def test_every_random_bit_is_used_once(monkeypatch, n_digits):
         gaussian._draw(streams, *scale, noise, n_digits)
     draws.assert_each_bit_is_used_once()
     assert len(draws.spans) == 50
-
-
-def test_releases_are_seen_by_those_who_watch(monkeypatch):
-    releases = Releases(monkeypatch)
-    paid = gaussian_receipt("rounded Gaussian", calibrated_to=3)
-    released = gaussian.rounded_gaussian(np.array([[1, 2]]), paid, 3, RandomSource(0).streams(1))
-    (seen,) = releases.noise
-    assert (seen.charge, seen.times, seen.sensitivity) == (paid.charge, 1, 3)
-    np.testing.assert_array_equal(seen.drawn, released)
 
 
 def test_values_are_clamped_before_noise_and_releases_after_it(monkeypatch):
@@ -251,12 +326,6 @@ def test_no_noise_at_infinity_and_a_copy_is_returned():
     assert not np.shares_memory(released, values)
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
-def test_nothing_to_release_is_no_mistake(shape):
-    values = np.zeros(shape, dtype=np.int64)
-    assert rounded_gaussian(values, Fraction(1), 1, RandomSource(0).streams(shape[0])).shape == shape
-
-
 # Payment -------------------------------------------------------------------------------------------------------------
 
 
@@ -265,64 +334,13 @@ def release(paid, times=1, n_rows=2):
     return gaussian.rounded_gaussian(values, paid, 3, RandomSource(0).streams(n_rows), times)
 
 
-def test_noise_without_a_receipt_is_refused():
-    used_up = gaussian_receipt("rounded Gaussian", calibrated_to=3)
-    release(used_up)
-    unused = gaussian_receipt("rounded Gaussian", times=0, calibrated_to=3)
-    for unpaid in (None, Fraction(1), used_up.charge, used_up, unused):
-        with pytest.raises(UnpaidReleaseError):
-            release(unpaid)
-
-
-def test_noise_needs_the_receipt_of_noise():
-    for mechanism in ("exponential mechanism", "discrete Laplace", "Gaussian"):
-        with pytest.raises(UnpaidReleaseError, match="but released by rounded Gaussian"):
-            release(gaussian_receipt(mechanism, calibrated_to=3))
-
-
-def test_a_receipt_in_another_measure_is_refused_and_not_used_up():
-    pure = receipt("rounded Gaussian", calibrated_to=3)
-    with pytest.raises(UnpaidReleaseError, match="charged in pure epsilon, but released for Gaussian DP"):
-        release(pure)
-    streams, values = RandomSource(0).streams(2), np.zeros((2, 2), dtype=np.int64)
-    laplace, selection = (
-        gaussian_receipt(mechanism, calibrated_to=3) for mechanism in ("discrete Laplace", "permute-and-flip")
-    )
-    with pytest.raises(UnpaidReleaseError, match="charged in Gaussian, but released for pure epsilon"):
-        discrete_laplace(values, laplace, 3, streams)
-    with pytest.raises(UnpaidReleaseError, match="charged in Gaussian, but released for pure epsilon"):
-        Selection(selection, streams, cost_range=3, n_candidates=2)
-    with pytest.raises(UnpaidReleaseError, match="charged in Gaussian, but released for pure epsilon"):
-        Selection.with_published_weights(selection, np.array([1], dtype=np.uint64), streams)
-    assert pure.unused == laplace.unused == selection.unused == 1
-
-
-@pytest.mark.parametrize("squared_sensitivity", [1, 2, 4096])
-def test_noise_is_for_the_sensitivity_that_was_charged(squared_sensitivity):
-    paid = gaussian_receipt("rounded Gaussian", calibrated_to=3)
-    values, streams = np.zeros((2, 2), dtype=np.int64), RandomSource(0).streams(2)
-    with pytest.raises(UnpaidReleaseError, match=f"for a bound of 3, but released for {squared_sensitivity}"):
-        gaussian.rounded_gaussian(values, paid, squared_sensitivity, streams)
-    assert paid.unused == 1
-
-
-def test_a_release_uses_up_what_it_counts():
-    paid = gaussian_receipt("rounded Gaussian", times=5, calibrated_to=3)
-    release(paid)
-    release(paid, times=3)
-    assert paid.unused == 1
-    for times in (2, 0, -1):
-        with pytest.raises(UnpaidReleaseError, match="1 of 5"):
-            release(paid, times)
-
-
 @pytest.mark.parametrize(("mu_squared", "squared_sensitivity"), GAUSSIAN)
-def test_the_noise_is_that_of_the_mu_paid(mu_squared, squared_sensitivity, monkeypatch):
+def test_noise_scale_follows_from_the_receipt(mu_squared, squared_sensitivity, monkeypatch):
     """However many releases were paid for."""
     scales = []
     monkeypatch.setattr(gaussian, "_draw", lambda _, *scale: scales.append(scale[:2]) or scale[-1].fill(0))
     for times in (1, 4):
-        paid = gaussian_receipt("rounded Gaussian", mu_squared, times, calibrated_to=squared_sensitivity)
+        paid = gaussian_receipt(Mechanism.ROUNDED_GAUSSIAN, mu_squared, times, calibrated_to=squared_sensitivity)
         values, streams = np.zeros((1, 2), dtype=np.int64), RandomSource(0).streams(1)
         gaussian.rounded_gaussian(values, paid, squared_sensitivity, streams, times)
     assert scales == [gaussian._scale(mu_squared, squared_sensitivity)] * 2
@@ -331,4 +349,4 @@ def test_the_noise_is_that_of_the_mu_paid(mu_squared, squared_sensitivity, monke
 @pytest.mark.parametrize("n_rows", [0, 1, 3])
 def test_every_row_of_values_has_a_stream(n_rows):
     with pytest.raises(ValueError, match="one stream for each row"):
-        release(gaussian_receipt("rounded Gaussian", calibrated_to=3), n_rows=n_rows)
+        release(gaussian_receipt(Mechanism.ROUNDED_GAUSSIAN, calibrated_to=3), n_rows=n_rows)

@@ -1,32 +1,150 @@
-"""Selections: their exact privacy loss over all small inputs, samplers that follow it, and one pick from each set."""
+"""Weight tables: no entry falls faster than the exponential, wherever a table is cut.
+
+Selections: their exact privacy loss over all small inputs, samplers that follow it, and one pick from each set.
+
+Balanced splits of categories: their exact privacy loss, and every draw of the sampler counted.
+"""
 
 import contextlib
 import copy
+import decimal
 import itertools
 import math
 import pickle
+import sys
 import threading
 import time
+import tracemalloc
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from diprime.kernels.constants import ABSENT_COST
-from diprime.privacy.charges import UnpaidReleaseError
-from diprime.privacy.mechanisms.selection import Selection, exponential_pmf, permute_and_flip_pmf
-from diprime.privacy.mechanisms.subsets import subset_median
-from diprime.privacy.mechanisms.weights import weight_table
+from diprime.privacy.charges import Mechanism, UnpaidReleaseError
+from diprime.privacy.mechanisms import selection as module
+from diprime.privacy.mechanisms.selection import (
+    MAX_CATEGORIES,
+    MAX_TABLE_LENGTH,
+    Selection,
+    decimal_below,
+    exp_upper,
+    exponential_pmf,
+    permute_and_flip_pmf,
+    subset_median_pmf,
+    weight_table,
+)
 from diprime.privacy.randomness import RandomSource
 from tests.exact_exp import EPSILONS, TOO_LITTLE_NOISE, exp_bounds, largest_ratio
 from tests.goodness import fits
-from tests.paid import receipt, select
+from tests.paid import receipt, select, subset_median
+
+
+def test_bounds_of_exp_contain_it():
+    for x in (Fraction(0), Fraction(1, 10**9), Fraction(1), Fraction(7, 3), Fraction(50)):
+        low, high = exp_bounds(x)
+        with decimal.localcontext(decimal.Context(prec=80)):
+            reference = (decimal.Decimal(x.numerator) / decimal.Decimal(x.denominator)).exp()
+            near = reference * decimal.Decimal(10) ** -75
+            assert Fraction(reference - near) < low <= high < Fraction(reference + near)
+
+
+@given(
+    st.fractions(Fraction(1, 10**6), 80) | st.builds(Fraction, st.integers(1, 2**20), st.integers(1, 2**60)),
+    st.sampled_from([8, 60, 120, 256]),
+)
+@example(Fraction(1), 60)
+@example(Fraction(1, 2**70), 60)
+@example(Fraction(10**4), 60)
+@example(Fraction(1), 256)
+@example(Fraction(200, 7), 256)
+@settings(deadline=None)
+def test_exp_upper_is_above_by_less_than_two(x, bits):
+    bound, (low, high) = exp_upper(x, bits), exp_bounds(x)
+    assert bound * low >= 2**bits
+    assert (bound - 2) * high < 2**bits
+
+
+@given(st.fractions(Fraction(1, 10**9), 10**6), st.sampled_from([3, 60, 125]))
+@example(Fraction(1, 3), 60)
+@example(Fraction(2, 3), 60)
+@settings(deadline=None)
+def test_an_exponent_is_rounded_down_and_by_little(x, digits):
+    below = Fraction(decimal_below(x, digits))
+    assert 0 <= x - below < x * Fraction(1, 10 ** (digits - 1))
+
+
+@pytest.mark.parametrize(
+    "context",
+    [decimal.Context(prec=3, rounding=decimal.ROUND_DOWN), decimal.Context(traps=[decimal.Inexact])],
+    ids=["few digits", "inexact trapped"],
+)
+def test_exp_upper_ignores_the_decimal_context_of_the_caller(context):
+    xs = [Fraction(1, 3), Fraction(1, 10**6), Fraction(30)]
+    expected = [exp_upper(x) for x in xs]
+    with decimal.localcontext(context):
+        assert [exp_upper(x) for x in xs] == expected
+
+
+TABLE_PARAMETERS = [
+    (epsilon, cost_range, n)
+    for epsilon in (Fraction(1, 50), Fraction(1, 3), Fraction(1), Fraction(10), Fraction(1000))
+    for cost_range in (1, 2, 1026)
+    for n in (1, 2, 1000, 2**17, 2**40, 2**61)
+]
+
+
+@pytest.mark.parametrize(("epsilon", "cost_range", "n_candidates"), TABLE_PARAMETERS)
+def test_tables_fall_no_faster_than_the_exponential(epsilon, cost_range, n_candidates):
+    """e^(-j·epsilon/R) <= W[k+j]/W[k] <= 1: step by step, and so for any j; constant past the end."""
+    table = [int(w) for w in weight_table(epsilon, cost_range, n_candidates)]
+    x = epsilon / cost_range
+    low, high = exp_bounds(x)
+    step = math.floor(low * 2**120)
+    assert all(after * step >= before << 120 for before, after in itertools.pairwise(table))
+    assert all(0 < after < before for before, after in itertools.pairwise(table))
+    # No more is given away than rounding up takes: one in each entry, and a table that ends where it stands still.
+    assert all((after - 1 - Fraction(1, 2**12)) * high < before for before, after in itertools.pairwise(table[:2000]))
+    factor = Fraction(exp_upper(x), 2**60)
+    assert len(table) == MAX_TABLE_LENGTH or math.ceil(table[-1] * factor) == table[-1]
+    assert n_candidates * table[0] < 2**63
+    assert table[0] == min(2**46, 2 ** (63 - n_candidates.bit_length()))
+
+
+def test_a_table_with_another_epsilon_is_caught():
+    """The same inequality does not hold for a table with 30 % too little noise."""
+    table = [int(w) for w in weight_table(TOO_LITTLE_NOISE, 2, 10)]
+    low, _ = exp_bounds(Fraction(1, 2))
+    assert any(after * low < before for before, after in itertools.pairwise(table))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**30), Fraction(1, 2**60), Fraction(1, 2**47), Fraction(1, 10**5)])
+def test_tables_of_tiny_epsilons(epsilon):
+    table = [int(w) for w in weight_table(epsilon, 1, 4)]
+    low, _ = exp_bounds(epsilon)
+    assert all(after * low >= before for before, after in itertools.pairwise(table[:1000]))
+    assert 1 <= len(table) <= MAX_TABLE_LENGTH
+    if epsilon <= Fraction(1, 2**47):
+        assert table == [2**46]
+
+
+def test_tables_without_privacy_and_without_room():
+    assert weight_table(math.inf, 2, 10).tolist() == [1, 0]
+    with pytest.raises(ValueError, match="too many"):
+        weight_table(Fraction(1), 2, 2**62)
+
+
+def test_tables_cannot_be_changed():
+    for epsilon in (Fraction(1), math.inf):
+        with pytest.raises(ValueError, match="read-only"):
+            weight_table(epsilon, 2, 10)[0] = 3
+
 
 DRAWS = 40_000
-PMFS = {"exponential mechanism": exponential_pmf, "permute-and-flip": permute_and_flip_pmf}
+PMFS = {Mechanism.EXPONENTIAL: exponential_pmf, Mechanism.PERMUTE_AND_FLIP: permute_and_flip_pmf}
 
 
 # The exact privacy loss ----------------------------------------------------------------------------------------------
@@ -53,7 +171,7 @@ def neighbouring_pmfs(pmf, table, least_move, most_move, highest, width, absent=
 @pytest.mark.parametrize("rule", PMFS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("moves", [(-1, 1), (0, 2), (-2, 0), (0, 1), (-1, 2)])
-def test_no_neighbours_are_told_apart_by_more_than_epsilon(rule, epsilon, moves):
+def test_neighbours_differ_by_at_most_epsilon(rule, epsilon, moves):
     table = weight_table(epsilon, moves[1] - moves[0], 3)
     worst = largest_ratio(neighbouring_pmfs(PMFS[rule], table, *moves, highest=4, width=3))
     assert worst <= exp_bounds(epsilon)[0]
@@ -63,7 +181,7 @@ def test_no_neighbours_are_told_apart_by_more_than_epsilon(rule, epsilon, moves)
 
 @pytest.mark.parametrize("rule", PMFS)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 7), Fraction(9, 2)])
-def test_four_candidates_and_slots_without_any(rule, epsilon):
+def test_neighbours_with_absent_slots_differ_by_at_most_epsilon(rule, epsilon):
     table = weight_table(epsilon, 2, 4)
     assert largest_ratio(neighbouring_pmfs(PMFS[rule], table, -1, 1, highest=2, width=4)) <= exp_bounds(epsilon)[0]
     pairs = neighbouring_pmfs(PMFS[rule], table, -1, 1, highest=3, width=3, absent=(0, 2, 5))
@@ -81,7 +199,7 @@ def test_a_table_cut_short_or_with_few_bits_is_as_private(rule, length, n_candid
 
 
 @pytest.mark.parametrize("rule", PMFS)
-def test_the_same_count_finds_a_table_that_is_too_sharp(rule):
+def test_too_sharp_table_exceeds_epsilon(rule):
     """With 30 % too little noise, or a range that is too short by one, the bound is broken."""
     for epsilon in (Fraction(1, 7), Fraction(1)):
         sharp = weight_table(epsilon * TOO_LITTLE_NOISE, 2, 3)
@@ -106,7 +224,7 @@ def test_distributions_add_up_to_one_and_see_only_differences(rule, costs, shift
     assert PMFS[rule]([c if c == ABSENT_COST else c + shift for c in costs], table) == pmf
 
 
-def test_permute_and_flip_is_what_its_words_say():
+def test_permute_and_flip_matches_its_definition():
     """Every order of the candidates, every outcome of their coins, one by one."""
     table = weight_table(Fraction(1), 2, 4)
     costs = [2, 0, 5, 1]
@@ -151,7 +269,7 @@ HALVES = [[3, 0], [A, 1], [2, 2], [A, A], [1, A]]
 
 @pytest.mark.parametrize("rule", PMFS)
 @pytest.mark.parametrize("mirrored", [[1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [1, 0, 0, 0, 0], [0, 0, 1, 1, 0]])
-def test_mirrored_blocks_have_the_distribution_of_what_they_stand_for(rule, mirrored):
+def test_mirrored_blocks_count_twice(rule, mirrored):
     second = [[4, 1], [0, A], [A, A], [2, 5], [1, 1]]
     table = weight_table(Fraction(1), 2, 20)
     unwritten = [-(10**6), -5]  # would be picked at once, were they read
@@ -179,26 +297,6 @@ def test_every_row_has_its_own_mirrored_blocks(rule):
 
 
 @pytest.mark.parametrize("rule", PMFS)
-@pytest.mark.parametrize("n_rows", [0, 1, 2])
-@pytest.mark.parametrize("width", [1, 2, 3])
-def test_selections_of_any_shape(rule, n_rows, width):
-    table, streams = weight_table(Fraction(1), 2, width), RandomSource(0).streams(n_rows)
-    picks = select(rule, np.zeros((n_rows, width), dtype=np.int64), table, streams)
-    assert len(picks) == n_rows
-    assert ((picks >= 0) & (picks < width)).all()
-    if width % 2 == 0:
-        again = select(rule, np.zeros((n_rows, width), dtype=np.int64), table, streams, np.ones((n_rows, 1), np.uint8))
-        assert len(again) == n_rows
-
-
-def test_the_rules_are_told_apart():
-    table, costs = weight_table(Fraction(1), 2, 3), [0, 1, 2]
-    flip = select_many("permute-and-flip", costs, table, seed=3)
-    assert not fits(flip, exponential_pmf(costs, table))
-    assert not fits(select_many("exponential mechanism", costs, table, seed=3), permute_and_flip_pmf(costs, table))
-
-
-@pytest.mark.parametrize("rule", PMFS)
 def test_selection_without_privacy_and_without_candidates(rule):
     table = weight_table(math.inf, 2, 3)
     counts = select_many(rule, [1, 0, 0, ABSENT_COST], table, seed=4)
@@ -211,7 +309,7 @@ def test_selection_without_privacy_and_without_candidates(rule):
 # One pick from each set ----------------------------------------------------------------------------------------------
 
 
-def selection_of(n_sets, rule="exponential mechanism", times=1):
+def selection_of(n_sets, rule=Mechanism.EXPONENTIAL, times=1):
     return Selection(
         receipt(rule, times=times, calibrated_to=2),
         RandomSource(0).streams(n_sets),
@@ -231,7 +329,7 @@ def test_a_set_is_picked_from_once(rule):
     selection.pick(np.arange(2), zeros(2))
     selection.pick(np.array([5, 3]), zeros(2))
     for again in ([0], [2, 1], [4, 5], [3]):
-        with pytest.raises(UnpaidReleaseError, match="picked from twice"):
+        with pytest.raises(UnpaidReleaseError, match="used twice"):
             selection.pick(np.array(again), zeros(len(again)))
     assert len(selection.pick(np.array([2, 4]), zeros(2))) == 2  # a call that was refused has picked from none
 
@@ -240,7 +338,7 @@ def test_a_set_is_picked_from_once(rule):
 @pytest.mark.parametrize("sets", [[1, 1], [0, 2, 0], [3, 3, 3]])
 def test_a_set_is_picked_from_once_in_one_call(rule, sets):
     selection = selection_of(4, rule)
-    with pytest.raises(UnpaidReleaseError, match="picked from twice"):
+    with pytest.raises(UnpaidReleaseError, match="used twice"):
         selection.pick(np.array(sets), zeros(len(sets)))
     assert len(selection.pick(np.arange(4), zeros(4))) == 4
 
@@ -273,9 +371,9 @@ def test_every_row_of_costs_is_of_a_set(rule):
 
 def test_weights_that_could_overflow_are_refused():
     table = np.array([2**61], dtype=np.uint64)
-    assert len(select("exponential mechanism", zeros(1), table, RandomSource(0).streams(1))) == 1
+    assert len(select(Mechanism.EXPONENTIAL, zeros(1), table, RandomSource(0).streams(1))) == 1
     with pytest.raises(ValueError, match="more candidates"):
-        select("exponential mechanism", np.zeros((1, 4), dtype=np.int64), table, RandomSource(0).streams(1))
+        select(Mechanism.EXPONENTIAL, np.zeros((1, 4), dtype=np.int64), table, RandomSource(0).streams(1))
 
 
 @pytest.mark.parametrize("rule", PMFS)
@@ -332,79 +430,14 @@ def test_weights_cannot_be_exchanged():
 # Payment -------------------------------------------------------------------------------------------------------------
 
 
-def makers():
-    """Return the two ways of making a selection that costs something."""
-    table = weight_table(Fraction(1), 2, 3)
-    return [
-        lambda paid: Selection.with_published_weights(paid, table, RandomSource(0).streams(2)),
-        lambda paid, times=1: Selection(paid, RandomSource(0).streams(2), cost_range=2, n_candidates=3, times=times),
-    ]
-
-
-@pytest.mark.parametrize("make", makers(), ids=["table", "calibrated"])
-def test_a_selection_without_a_receipt_is_refused(make):
-    used_up = receipt("exponential mechanism", calibrated_to=2)
-    make(used_up)
-    for unpaid in (
-        None,
-        Fraction(1),
-        used_up.charge,
-        used_up,
-        receipt("exponential mechanism", times=0, calibrated_to=2),
-    ):
-        with pytest.raises(UnpaidReleaseError):
-            make(unpaid)
-
-
-@pytest.mark.parametrize("make", makers(), ids=["table", "calibrated"])
-def test_what_looks_like_a_receipt_is_none(make):
-    class Lookalike:
-        charge = receipt("exponential mechanism", calibrated_to=2).charge
-
-        def use(self, mechanism, times=1):
-            return self.charge.measure
-
-    with pytest.raises(UnpaidReleaseError, match="got Lookalike"):
-        make(Lookalike())
-
-
-@pytest.mark.parametrize("make", makers(), ids=["table", "calibrated"])
-def test_a_selection_needs_the_receipt_of_a_selection(make):
-    for mechanism in ("discrete Laplace", "none", "exponential"):
-        wrong = receipt(mechanism)
-        with pytest.raises(UnpaidReleaseError, match="but released by a selection"):
-            make(wrong)
-        assert wrong.unused == 1
-
-
-def test_a_selection_uses_up_what_it_counts():
-    published, make = makers()
-    paid = receipt("permute-and-flip", times=5, calibrated_to=2)
-    published(paid)
-    make(paid, 3)
-    assert paid.unused == 1
-    with pytest.raises(UnpaidReleaseError, match="1 of 5"):
-        make(paid, 2)
-    with pytest.raises(UnpaidReleaseError, match="0 requested"):
-        make(paid, 0)
-
-
 def test_a_rule_that_was_not_charged_is_refused():
     """Splits of categories are drawn by the exponential mechanism, whatever else a selection could do."""
-    flips = selection_of(2, "permute-and-flip")
-    with pytest.raises(UnpaidReleaseError, match="charged for permute-and-flip, but made by exponential mechanism"):
-        subset_median(flips, 0, [3, 1])
-    with pytest.raises(UnpaidReleaseError, match="charged for exponential mechanism, but made by permute-and-flip"):
-        selection_of(2).take_streams(np.array([0]), "permute-and-flip")
+    flips = selection_of(2, Mechanism.PERMUTE_AND_FLIP)
+    with pytest.raises(UnpaidReleaseError, match="charged for permute-and-flip, but used exponential mechanism"):
+        module.subset_median(flips, 0, [3, 1])
+    with pytest.raises(UnpaidReleaseError, match="charged for exponential mechanism, but used permute-and-flip"):
+        selection_of(2).take_streams(np.array([0]), Mechanism.PERMUTE_AND_FLIP)
     assert len(flips.pick(np.arange(2), zeros(2))) == 2
-
-
-@pytest.mark.parametrize("cost_range", [1, 3, 1026])
-def test_a_selection_is_calibrated_to_the_range_that_was_charged(cost_range):
-    paid = receipt("exponential mechanism", calibrated_to=2)
-    with pytest.raises(UnpaidReleaseError, match=f"for a bound of 2, but released for {cost_range}"):
-        Selection(paid, RandomSource(0).streams(1), cost_range=cost_range, n_candidates=3)
-    assert paid.unused == 1
 
 
 def test_the_rule_that_was_charged_is_the_one_that_picks():
@@ -420,7 +453,7 @@ def test_the_rule_that_was_charged_is_the_one_that_picks():
 @pytest.mark.parametrize("rule", PMFS)
 @pytest.mark.parametrize("epsilon", [*EPSILONS, math.inf])
 @pytest.mark.parametrize("cost_range", [1, 2, 1026])
-def test_calibrated_weights_follow_from_what_was_paid(rule, epsilon, cost_range):
+def test_weights_follow_from_the_receipt(rule, epsilon, cost_range):
     paid = receipt(rule, epsilon, calibrated_to=cost_range)
     selection = Selection(paid, RandomSource(0).streams(1), cost_range=cost_range, n_candidates=1000)
     np.testing.assert_array_equal(selection.table, weight_table(epsilon, cost_range, 1000))
@@ -463,5 +496,151 @@ def test_a_uniform_selection_is_uniform_and_picks_once_from_each_set():
     costs = np.tile([0, 10**6, ABSENT_COST, 5], (DRAWS, 1))
     picks = selection.pick(np.arange(DRAWS), costs)
     assert fits(np.bincount(picks, minlength=4), [1 / 3, 1 / 3, 0, 1 / 3])
-    with pytest.raises(UnpaidReleaseError, match="picked from twice"):
+    with pytest.raises(UnpaidReleaseError, match="used twice"):
         selection.pick(np.array([7]), costs[:1])
+
+
+def neighbouring_medians(table, k, most):
+    of = cache(lambda counts: subset_median_pmf(counts, table))
+    for counts in itertools.product(range(most + 1), repeat=k):
+        for j in range(k):
+            after = (*counts[:j], counts[j] + 1, *counts[j + 1 :])
+            p, q = of(counts), of(after)
+            assert list(p) == list(q)
+            yield p.values(), q.values()
+
+
+@pytest.mark.parametrize(("k", "most"), [(2, 8), (3, 4), (4, 2), (5, 1)])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_medians_of_neighbours_differ_by_at_most_epsilon(k, most, epsilon):
+    for length in (None, 1, 2, 3):
+        table = weight_table(epsilon, 2, 2**k)[:length]
+        assert largest_ratio(neighbouring_medians(table, k, most)) <= exp_bounds(epsilon)[0]
+
+
+def test_too_sharp_median_exceeds_epsilon():
+    table = weight_table(TOO_LITTLE_NOISE, 2, 8)
+    assert largest_ratio(neighbouring_medians(table, 3, 4)) > exp_bounds(Fraction(1))[1]
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [0, 0],
+        [3, 0],
+        [0, 1, 0],
+        [2, 3, 1],
+        [5, 5, 5],
+        [0, 0, 0, 0],
+        [0] * 8,
+        [0, 9, 0, 9],
+        [1, 1, 1, 1, 1],
+        [40, 1, 2, 0, 3],
+        [1, 2, 4, 8, 16, 32],
+        [0, 1, 1, 2, 3, 5, 8],
+        [7, 0, 7, 0, 1, 0, 1, 30],
+    ],
+)
+@pytest.mark.parametrize("table", [[8, 5, 3, 2, 1], [2, 1], [3], [1, 0]])
+def test_every_draw_of_a_median_is_counted(counts, table, monkeypatch):
+    """All values of the one integer drawn, one by one: the sampler's exact distribution."""
+    table = np.array(table, dtype=np.uint64)
+    (stream,) = RandomSource(0).streams(1)  # nothing is drawn from it
+    bounds = []
+    monkeypatch.setattr(module, "big_integer_below", lambda _, bound: bounds.append(bound) or 0)
+    subset_median(counts, table, stream)
+    tally = {}
+    for draw in range(bounds[0]):
+        monkeypatch.setattr(module, "big_integer_below", lambda _, bound, draw=draw: draw)
+        split = tuple(subset_median(counts, table, stream))
+        tally[split] = tally.get(split, 0) + 1
+    expected = {split: p for split, p in subset_median_pmf(counts, table).items() if p}
+    assert {split: Fraction(n, bounds[0]) for split, n in tally.items()} == expected
+
+
+def median_counts(counts, table, seed):
+    splits = list(subset_median_pmf(counts, table))
+    tally = dict.fromkeys(splits, 0)
+    for stream in RandomSource(seed).streams(12_000):
+        tally[tuple(subset_median(counts, table, stream))] += 1
+    return list(tally.values())
+
+
+@pytest.mark.parametrize("counts", [[4, 1, 3, 2], [0, 3, 1]])
+def test_medians_follow_their_distribution_and_less_noise_is_noticed(counts):
+    table, sharp = weight_table(Fraction(1), 2, 16), weight_table(TOO_LITTLE_NOISE, 2, 16)
+    pmf = list(subset_median_pmf(counts, table).values())
+    assert fits(median_counts(counts, table, 5), pmf)
+    assert not fits(median_counts(counts, sharp, 6), pmf)
+
+
+def test_a_split_is_drawn_once_from_each_set():
+    streams = RandomSource(0).streams(3)
+    paid = receipt(Mechanism.EXPONENTIAL, calibrated_to=2)
+    selection = Selection(paid, streams, cost_range=2, n_candidates=2)
+    module.subset_median(selection, 1, [3, 1])
+    with pytest.raises(UnpaidReleaseError, match="used twice"):
+        module.subset_median(selection, 1, [3, 1])
+    with pytest.raises(UnpaidReleaseError, match="used twice"):
+        selection.pick(np.arange(3), np.zeros((3, 2), dtype=np.int64))
+    module.subset_median(selection, 2, [3, 1])
+    for place in (-1, 3):
+        with pytest.raises((ValueError, IndexError)):
+            module.subset_median(selection, place, [3, 1])
+
+
+def work(draw):
+    """Return every line of the module that a draw executes, with the arrays that there are, and the peak of memory.
+
+    Each line does the same work for arrays of the same sizes, so two draws with the same lines cost the same.
+    """
+    lines = []
+
+    def trace(frame, event, _):
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        arrays = {n: (v.shape, v.dtype) for n, v in frame.f_locals.items() if isinstance(v, np.ndarray)}
+        lines.append((event, frame.f_lineno, arrays))
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        draw()
+    finally:
+        sys.settrace(before)
+    tracemalloc.start()
+    draw()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return lines, peak
+
+
+@pytest.mark.parametrize("k", [2, 9, MAX_CATEGORIES])
+@pytest.mark.parametrize("epsilon", [0, Fraction(1, 100), 1, float("inf")])
+def test_time_and_memory_of_a_draw_do_not_depend_on_counts(k, epsilon):
+    """The numbers of records are private, all of them together too: neither time nor memory may tell them."""
+    table = weight_table(epsilon, 2, 2)
+    even, lone = [10] * k, [2**31 - 1] + [0] * (k - 1)
+    many, steep = [2**31 // k] * k, [2**j for j in range(k)]
+    works = []
+    for counts in ([0] * k, even, lone, lone[::-1], many, steep):
+        for stream in RandomSource(0).streams(3):
+            works.append(work(lambda counts=counts, stream=stream: subset_median(counts, table, stream)))
+    assert len(works[0][0]) > 10
+    assert all(lines == works[0][0] for lines, _ in works)
+    peaks = [peak for _, peak in works[1:]]  # the first one fills caches
+    assert max(peaks) - min(peaks) < 2000
+
+
+@pytest.mark.parametrize("k", [0, 1, MAX_CATEGORIES + 1])
+def test_a_number_of_categories_whose_splits_are_not_listed_is_refused(k):
+    with pytest.raises(ValueError, match="from 2 to 16 categories"):
+        subset_median([1] * k, weight_table(1, 2, 2), *RandomSource(0).streams(1))
+
+
+def test_a_uniform_split_does_not_depend_on_the_counts():
+    table = Selection.uniform(RandomSource(0).streams(1), 2).table
+    for stream in RandomSource(0).streams(20):
+        drawn = [subset_median(counts, table, stream.copy()) for counts in ([4, 1, 3], [0, 0, 9], [0, 0, 0])]
+        assert drawn[0] == drawn[1] == drawn[2]

@@ -6,11 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from diprime.privacy.charges import UnpaidReleaseError
-from diprime.privacy.mechanisms.laplace import discrete_laplace_pmf
-from diprime.privacy.mechanisms.threshold import (
-    THRESHOLDED_LAPLACE,
+from diprime.privacy.charges import Mechanism
+from diprime.privacy.mechanisms.laplace import (
     count_threshold,
+    discrete_laplace_pmf,
     frequent,
     frequent_pmf,
     tail_upper_bound,
@@ -18,7 +17,7 @@ from diprime.privacy.mechanisms.threshold import (
 from diprime.privacy.randomness import RandomSource
 from tests.exact_exp import TOO_LITTLE_NOISE, exp_bounds
 from tests.goodness import fits
-from tests.paid import approximate_receipt, receipt
+from tests.paid import approximate_receipt
 
 BUDGETS = [
     (Fraction(1), Fraction(1, 10**6)),
@@ -30,7 +29,7 @@ DRAWS = 40_000
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
-def test_no_neighbours_are_told_apart_by_more_than_epsilon_and_delta(epsilon, delta):
+def test_neighbours_differ_by_at_most_epsilon_and_delta(epsilon, delta):
     factor = exp_bounds(epsilon)[0]
     assert frequent_pmf(1, epsilon, delta)[1] <= delta  # a value that only one record has
     for count in range(1, 3 * count_threshold(epsilon, delta)):
@@ -59,7 +58,7 @@ def test_the_bound_of_the_tail_is_the_sum_of_the_distribution(epsilon, x):
 
 
 def draw(counts, epsilon, delta, seed):
-    paid = approximate_receipt(THRESHOLDED_LAPLACE, epsilon, delta)
+    paid = approximate_receipt(Mechanism.THRESHOLDED_LAPLACE, epsilon, delta)
     return frequent(np.asarray(counts, dtype=np.int64), paid, RandomSource(seed).streams(1))
 
 
@@ -79,18 +78,13 @@ def test_without_noise_every_value_that_occurs_is_released():
     assert draw([1, 5], math.inf, Fraction(1, 10), 0).all()
 
 
-def test_a_release_needs_a_receipt_of_its_own_measure():
-    streams = RandomSource(0).streams(1)
-    with pytest.raises(UnpaidReleaseError, match="charged in pure epsilon, but released with a delta"):
-        frequent(np.array([1]), receipt(THRESHOLDED_LAPLACE), streams)
-    paid = approximate_receipt(THRESHOLDED_LAPLACE, 1, Fraction(1, 10))
-    frequent(np.array([1]), paid, streams)
-    with pytest.raises(UnpaidReleaseError, match="0 of 1 paid releases are left"):
-        frequent(np.array([1]), paid, streams)
-    with pytest.raises(UnpaidReleaseError, match="A release needs a receipt"):
-        frequent(np.array([1]), 1.0, streams)
+def test_counts_need_one_stream():
     with pytest.raises(ValueError, match="one stream"):
-        frequent(np.array([1]), approximate_receipt(THRESHOLDED_LAPLACE, 1, Fraction(1, 10)), streams[:0])
+        frequent(
+            np.array([1]),
+            approximate_receipt(Mechanism.THRESHOLDED_LAPLACE, 1, Fraction(1, 10)),
+            RandomSource(0).streams(0),
+        )
 
 
 def test_an_impossible_budget_is_refused():

@@ -11,7 +11,7 @@ from diprime import PrivacyWarning
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{PrivacyWarning.__module__}.{PrivacyWarning.__name__}")
 TABLE = BinaryTable("made up", np.random.default_rng(0).integers(0, 2, (60, 5)))
-SETTINGS = {"method": "random", "n_estimators": 3, "max_depth": 3, "partition": False}
+SETTINGS = {"method": "random", "n_estimators": 3, "max_depth": 3, "disjoint_rows": False}
 
 
 def counted(released, rows):
@@ -23,7 +23,7 @@ def counted(released, rows):
     return sums
 
 
-def test_without_noise_they_are_the_true_counts():
+def test_released_counts_without_noise_are_exact():
     ours = fit_ours(TABLE.rows, TABLE.domain, math.inf, **SETTINGS)
     peer = fit_random_forest(TABLE.rows, 3, 0)
     assert ours.epsilon == peer.epsilon == math.inf
@@ -31,7 +31,7 @@ def test_without_noise_they_are_the_true_counts():
         assert np.array_equal(released.sums, counted(released, TABLE.rows))
 
 
-def test_with_noise_epsilon_is_that_of_each_tree_and_the_model_has_the_same_counts():
+def test_released_counts_match_the_model_and_the_epsilon_of_each_tree():
     model = WatchedForest(6.0, TABLE.domain, **SETTINGS).fit(TABLE.rows[:, :-1], TABLE.rows[:, -1])
     released = of_ours(model, 4)
     assert released.epsilon == pytest.approx(2)

@@ -15,17 +15,18 @@ from diprime import PrivacyWarning
 pytest.importorskip("ortools", reason="the attack needs OR-tools: pip install 'diprime[benchmark]'")
 pytestmark = pytest.mark.filterwarnings(f"ignore::{PrivacyWarning.__module__}.{PrivacyWarning.__name__}")
 TABLE = BinaryTable("made up", np.random.default_rng(1).integers(0, 2, (12, 5)))
-SETTINGS = {"method": "random", "n_estimators": 20, "max_depth": 4, "partition": False}
+SETTINGS = {"method": "random", "n_estimators": 20, "max_depth": 4, "disjoint_rows": False}
 
 
-def test_a_small_table_is_found_exactly_in_a_forest_without_noise():
+def test_small_table_is_reconstructed_from_a_forest_without_noise():
     released = fit_ours(TABLE.rows, TABLE.domain, math.inf, **SETTINGS, random_state=0)
     found = reconstruct([released], 12, 4)
     assert found.proven
     assert closeness(TABLE.rows, found.rows) == (0, 1)
 
 
-def test_a_private_forest_does_not_give_it_away():
+@pytest.mark.audit
+def test_private_forest_resists_reconstruction():
     released = fit_ours(TABLE.rows, TABLE.domain, 0.1, **SETTINGS, random_state=0)
     assert closeness(TABLE.rows, reconstruct([released], 12, 4).rows).exact < 0.7
 
@@ -49,7 +50,7 @@ def objective(released, numbers, prior):
 
 
 @pytest.mark.parametrize("with_prior", [False, True])
-def test_no_table_is_more_likely_than_the_one_found(with_prior):
+def test_solver_finds_the_most_likely_table(with_prior):
     prior = np.random.default_rng(0).dirichlet(np.ones(8)) if with_prior else None
     released = some_leaves(0.7)
     tables = (np.bincount(kinds, minlength=8) for kinds in itertools.combinations_with_replacement(range(8), 3))
@@ -59,12 +60,7 @@ def test_no_table_is_more_likely_than_the_one_found(with_prior):
     assert objective(released, histogram(found.rows), prior) == pytest.approx(best, abs=0.02)
 
 
-def test_without_a_forest_the_prior_alone_decides():
-    prior = np.array([0.5, 0.3, 0.1, 0.1])
-    assert np.array_equal(histogram(reconstruct([], 10, 1, prior=prior).rows), [5, 3, 1, 1])
-
-
-def test_rows_that_no_tree_tells_apart_are_chosen_at_random():
+def test_indistinguishable_rows_are_chosen_at_random():
     one_split = Released(np.array([[0] * 32 + [1] * 32]), np.array([[[40, 0], [0, 0]]]), math.inf)
     rows = reconstruct([one_split], 40, 6).rows
     assert rows[:, 0].max() == rows[:, -1].max() == 0  # what the tree says

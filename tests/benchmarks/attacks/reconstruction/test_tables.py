@@ -11,16 +11,9 @@ def test_a_histogram_counts_rows_in_the_order_of_possible_rows():
     assert np.array_equal(np.repeat(possible_rows(3), histogram(rows), axis=0), rows[[0, 2, 1]])
 
 
-def test_the_prior_is_a_distribution_that_knows_how_frequent_rows_are():
+def test_prior_follows_row_frequencies():
     rows = breast_cancer().rows
     prior = population_prior(rows)
     assert prior.sum() == pytest.approx(1)
     assert (prior > 0).all()
     assert prior @ histogram(rows) > 5 * prior.mean() * len(rows)
-
-
-def test_training_rows_and_population_make_up_the_table():
-    table = breast_cancer()
-    rows, population = table.draw(25, 0)
-    assert rows.shape == (25, 11)
-    assert np.array_equal(histogram(rows) + histogram(population), histogram(table.rows))

@@ -1,0 +1,140 @@
+"""The plan of a boosted fit: its charges add up exactly to the largest μ² that epsilon and delta allow."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, Domain, Numeric
+from diprime.boosting import defaults
+from diprime.boosting.gradients import gradients_of
+from diprime.boosting.plan import BoostingPlan, BoostingSettings, noise_of
+from diprime.privacy.charges import ReleaseKind
+from diprime.privacy.gaussian_dp import gaussian_budget
+from diprime.privacy.mechanisms.gaussian import gaussian_sigma
+from tests.paid import open_account, so_far
+
+FEATURES = {"x": Numeric(0, 1), "kind": Categorical(range(5)), "z": Numeric(0, 9)}
+DOMAINS = {
+    "one": Domain(FEATURES, Categorical([0])),
+    "two": Domain(FEATURES, Categorical([0, 1])),
+    "many": Domain(FEATURES, Categorical(range(26))),
+    "number": Domain(FEATURES, Numeric(0, 1)),
+}
+MILLIONTH = Fraction(1, 10**6)
+
+
+def settings_of(epsilon=Fraction(1), delta=MILLIONTH, n_rounds=50, max_records_per_group=1, n_fits=1):
+    return BoostingSettings(epsilon, delta, n_rounds, 0.1, True, False, max_records_per_group, n_fits)
+
+
+@given(
+    st.sampled_from(sorted(DOMAINS)),
+    st.fractions(min_value=Fraction(1, 1000), max_value=1000, max_denominator=10**6),
+    st.sampled_from([Fraction(1, 10**k) for k in (1, 3, 6, 9, 12)]),
+    st.integers(1, 100_000),
+)
+@settings(deadline=None, max_examples=60)
+def test_charges_add_up_to_the_budget_and_a_ledger_takes_them(task, epsilon, delta, n_rounds):
+    plan = BoostingPlan.make(settings_of(epsilon, delta, n_rounds), DOMAINS[task])
+    assert plan.mu_squared == gaussian_budget(epsilon, delta)
+    assert sum(charge.total for charge in plan.charges) == plan.mu_squared
+    account = open_account(epsilon, delta)
+    for charge in plan.charges:
+        account.pay(charge)
+    ledger = so_far(account)
+    assert ledger.total == epsilon
+    assert ledger.is_private
+
+
+@pytest.mark.parametrize("task", DOMAINS)
+def test_charges_state_kind_and_composition(task):
+    plan, domain = BoostingPlan.make(settings_of(), DOMAINS[task]), DOMAINS[task]
+    numeric = task == "number"
+    assert [charge.kind for charge in plan.charges] == (
+        [ReleaseKind.TARGET_HISTOGRAM, ReleaseKind.CODE_SUMS, ReleaseKind.RESIDUAL_HISTOGRAMS, ReleaseKind.ROUND_SUMS]
+        if numeric
+        else [ReleaseKind.CLASS_COUNTS, ReleaseKind.CODE_SUMS, ReleaseKind.ROUND_SUMS]
+    )
+    assert plan.counts.sensitivity.n == 1
+    assert plan.grid.sensitivity.n == 3 * domain.layout.units**2
+    assert plan.rounds.sensitivity.n == gradients_of(domain.layout).squared_sensitivity
+    assert (plan.counts.n_releases, plan.grid.n_releases, plan.rounds.n_releases) == (1, 1, 50)
+    assert (plan.clips is not None) == numeric
+    if plan.clips is not None:
+        assert (plan.clips.sensitivity.n, plan.clips.n_releases) == (1, defaults.N_CLIPS)
+    assert plan.rounds.total > plan.mu_squared / 2, "most of the budget is for the rounds"
+
+
+@pytest.mark.parametrize("task", DOMAINS)
+def test_norm_of_a_person_is_that_of_a_record_times_her_weight(task):
+    one = BoostingPlan.make(settings_of(), DOMAINS[task])
+    for k in (2, 5):
+        weight = DOMAINS[task].layout.of_persons(k).person_weight
+        assert weight > 1
+        persons = BoostingPlan.make(settings_of(max_records_per_group=k), DOMAINS[task])
+        for of_record, of_person in zip(one.charges, persons.charges, strict=True):
+            # Her vectors may all be equal, so norms add up: the squared norm grows with the square of the weight.
+            assert of_person.sensitivity.n == of_record.sensitivity.n * weight**2
+            assert of_person.total == of_record.total
+
+
+@pytest.mark.parametrize("task", DOMAINS)
+def test_fits_that_share_a_budget_cost_it_together(task):
+    for n_fits in (2, 7):
+        plan = BoostingPlan.make(settings_of(n_fits=n_fits), DOMAINS[task])
+        assert n_fits * sum(charge.total for charge in plan.charges) == gaussian_budget(Fraction(1), MILLIONTH)
+
+
+@pytest.mark.parametrize("task", DOMAINS)
+def test_plan_that_adds_up_to_something_else_is_refused(task):
+    plan = BoostingPlan.make(settings_of(), DOMAINS[task])
+    for name in ("counts", "grid", "rounds"):
+        for times in (0, 2, plan.rounds.n_releases + 1):
+            with pytest.raises(AssertionError, match="adds up to"):
+                replace(plan, **{name: replace(getattr(plan, name), n_releases=times)})
+    with pytest.raises(AssertionError, match="adds up to"):
+        replace(plan, mu_squared=plan.mu_squared * 2)
+
+
+@pytest.mark.parametrize("task", DOMAINS)
+def test_infinite_epsilon_has_no_noise(task):
+    plan = BoostingPlan.make(settings_of(math.inf), DOMAINS[task])
+    assert plan.mu_squared == math.inf
+    assert {charge.total for charge in plan.charges} == {math.inf}
+    assert {noise_of(charge) for charge in plan.charges} == {0.0}
+
+
+def test_noise_of_a_charge_is_that_of_the_mechanism():
+    plan = BoostingPlan.make(settings_of(), DOMAINS["number"])
+    for charge in plan.charges:
+        sigma = gaussian_sigma(charge.measure.mu_squared, charge.sensitivity.n)
+        assert noise_of(charge) == float(sigma)
+        assert sigma**2 >= charge.sensitivity.n / charge.measure.mu_squared
+
+
+class NotToBeRead:
+    """Rows that fail when they are looked at."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"{name} was asked of the rows")
+
+    def __array__(self, *_, **__):
+        raise AssertionError("the rows were read")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e-15, 1e-15), (Fraction(1, 10**40), 1e-12), (1e-9, Fraction(1, 10**60))]
+)
+@pytest.mark.parametrize("kind", [DiPriMeBoostingClassifier, DiPriMeBoostingRegressor])
+def test_budget_whose_noise_cannot_be_drawn_is_refused_before_a_row_is_read(kind, epsilon, delta):
+    domain = DOMAINS["number" if kind is DiPriMeBoostingRegressor else "two"]
+    model = kind(epsilon, domain, delta=delta)
+    with pytest.raises(ValueError, match="too small") as caught:
+        model.fit(NotToBeRead(), np.zeros(3))
+    assert "\n" not in str(caught.value)
+    assert not hasattr(model, "privacy_")

@@ -1,0 +1,130 @@
+"""The report of a boosted model: its main effects and interactions are drawn, safely, and nothing runs."""
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+from diprime import Categorical, Domain, Numeric
+from diprime.inspection.views import effects_above_noise, shape_of, simplified
+from diprime.report import figures as drawings
+from diprime.report import render
+from diprime.report.figures import colours
+from tests.made_additive import DOMAINS, as_model, made_forest, made_model
+from tests.report.test_report import HOSTILE, Page
+
+TARGETS = sorted(DOMAINS)
+
+
+@cache
+def rendered(target):
+    """Return a model and its page."""
+    model = made_model(target, 1, 60)
+    return model, Page(render(model))
+
+
+def drawing(page, label):
+    """Return the elements of the drawing whose label begins so."""
+    start = next(i for i, (_, a) in enumerate(page.tags) if a.get("aria-label", "").startswith(label))
+    end = next(i for i in range(start + 1, len(page.tags) + 1) if i == len(page.tags) or page.tags[i][0] == "svg")
+    return page.tags[start:end]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_page_has_the_sections_of_a_boosted_model(target):
+    model, page = rendered(target)
+    sections = [attributes.get("id") for tag, attributes in page.tags if tag == "section"]
+    assert sections == ["guarantee", "ledger", "score", "approval", "importances", "shapes", "card", "cite"]
+    assert "round sums" in page.text
+    assert "Half of a function of two features counts towards each of them." in page.text
+    assert f"about {model.forest_.n_records:,.0f} ± 0 (as released)" in page.text
+    assert "script" not in [tag for tag, _ in page.tags]
+    policy = next(a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert "script-src" not in policy
+    assert "default-src 'none'" in policy
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_effects_above_noise_are_drawn(target, monkeypatch):
+    monkeypatch.setattr(drawings, "MAX_MAIN_EFFECTS", 3)
+    monkeypatch.setattr(drawings, "MAX_INTERACTIONS", 2)
+    model = made_model(target, 1, 60)
+    names = model.domain_.encoded_feature_names
+    labels = [a["aria-label"] for _, a in Page(render(model)).tags if a.get("class") == "shape"]
+    mains, pairs = (effects_above_noise(model.forest_, n) for n in (1, 2))
+    assert [label.split(",")[0] for label in labels] == [
+        *(f"The main effect of {names[j]}" for (j,) in mains[:3]),
+        *(f"The interaction of {names[a]} and {names[b]}" for a, b in pairs[:2]),
+    ]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_steps_and_bands_are_at_the_edges_and_values_of_the_simplified_shape(target):
+    model, page = rendered(target)
+    shape = simplified(model, shape_of(model, (0,)))
+    paths = [a for tag, a in drawing(page, "The main effect of age") if tag == "path"]
+    assert len(paths) == 2 * len(shape.targets)  # numbers, and missing values
+    edges = shape.axes[0].positions
+    across = (edges - edges[0]) / (edges[-1] - edges[0]) * drawings.WIDTH
+    low = min((shape.values - 2 * shape.noise).min(), 0)
+    high = max((shape.values + 2 * shape.noise).max(), 0)
+    bands = [a for tag, a in drawing(page, "The main effect of age") if a.get("fill-opacity") == "0.2"]
+    assert len(bands) == shape.values.size
+    for k in range(len(shape.targets)):
+        assert {path["class"] for path in paths[2 * k : 2 * k + 2]} == {f"steps stroke-{k}"}
+        steps = [re.findall(r"[HV][\d.]+", path["d"]) for path in paths[2 * k : 2 * k + 2]]
+        ends = [float(step[1:]) for of_path in steps for step in of_path if step[0] == "H"]
+        assert ends == pytest.approx(across[1:], abs=0.01)
+        up = np.array([float(step[1:]) for step in steps[0] if step[0] == "V"])
+        scale = (drawings.STEPS_HEIGHT - 2 * drawings.MARGIN) / (high - low)
+        assert up == pytest.approx(drawings.MARGIN + (high - shape.values[1:-1, k]) * scale, abs=0.01)
+        heights = [float(band["height"]) for band in bands[k * len(shape.values) : (k + 1) * len(shape.values)]]
+        assert heights == pytest.approx(4 * shape.noise[:, k] * scale, abs=0.02)
+
+
+def test_many_categories_and_many_classes_are_drawn_in_part(monkeypatch):
+    domain = Domain({"x": Categorical(range(60)), "y": Categorical(range(60))}, Categorical(range(9)))
+    model = as_model(made_forest(0, domain, 10), domain)
+    page = Page(render(model))
+    main = drawing(page, "The main effect of x")
+    fills = {a["fill"] for _, a in main if "fill" in a}
+    assert len(fills) == drawings.MAX_CLASSES
+    assert fills < set(colours(9))
+    assert sum(tag == "text" for tag, _ in main) == drawings.MAX_GROUPS + 2
+    n_cells = sum("fill-opacity" in a for _, a in drawing(page, "The interaction of x and y"))
+    assert n_cells == drawings.MAX_GROUPS**2
+    monkeypatch.setattr(drawings, "MAX_CELLS", n_cells - 1)
+    assert "The interaction of" not in render(model)
+
+
+def hostile_model():
+    name, image = HOSTILE
+    domain = Domain({name: Numeric(0, 10), image: Categorical(HOSTILE)}, Categorical([*HOSTILE, "half \ud800"]))
+    return as_model(made_forest(0, domain, 20), domain)
+
+
+def test_hostile_names_and_categories_stay_text():
+    text = render(hostile_model())
+    text.encode("utf-8")
+    page = Page(text)
+    assert not {"script", "img"} & {tag for tag, _ in page.tags}
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    assert HOSTILE[0] in page.text
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "hostile"])
+def test_the_page_loads_without_errors_or_requests_on_any_screen(browser, tmp_path, target):
+    path = tmp_path / "report.html"
+    model = hostile_model() if target == "hostile" else made_model(target, 1, 60)
+    path.write_text(render(model), encoding="utf-8")
+    for scheme in ("light", "dark"):
+        browser.open(path, scheme)
+        assert browser.errors() == []
+        assert browser.requests() == [path.as_uri()]
+        assert browser.driver.title == f"Privacy report of a {type(model).__name__}"
+    for width in (320, 800, 1400):
+        browser.resize(width, 900)
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+        widths = browser.run("return [...document.querySelectorAll('svg.shape')].map((svg) => svg.clientWidth)")
+        assert min(widths) > 200
