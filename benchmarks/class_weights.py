@@ -1,12 +1,12 @@
-"""What weights of classes gain, and where to apply them: ``python -m benchmarks.class_weights``.
+"""Effect of class weights, by the place where they are applied: ``python -m benchmarks.class_weights``.
 
-Balanced weights at epsilon = 1, on tables with classes of unequal size, in two places:
+Balanced weights at epsilon = 1, on tables with classes of unequal size, are applied in two ways:
 
-* *what is released*: ``class_weight="balanced"``, as the library does it: weights multiply released shares of leaves,
-  or odds, and cost nothing;
-* *training*: a record of a class weighs in proportion to one over the size of the class, in whole numbers up to W, and
-  noise is calibrated to W, so that records of the largest classes hardly stand out from it. It is told the true sizes
-  of the classes, which flatters it.
+* *released values*: ``class_weight="balanced"``, as in the library. Weights multiply released leaf shares or odds, and
+  cost no privacy.
+* *training*: the weights of records are integers up to W, inversely proportional to the size of their class, and noise
+  is calibrated to W. Records of the largest classes therefore hardly stand out from the noise. The true class sizes are
+  used without a charge, which favours this variant.
 
 The results are in ``benchmarks/results/class_weights.md``.
 """
@@ -24,23 +24,23 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from benchmarks import intrusions
 from benchmarks.data import load
 from benchmarks.paths import RESULTS
+from benchmarks.utility.scores import standard_error
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, Domain
-from diprime.domain.persons import person_weight
-from diprime.engines.partition import LocalPartitions, Partition, Partitions
-from diprime.engines.persons import UsedRecords
+from diprime.domain.records import person_weight
+from diprime.execution.partition import LocalPartitions, Partition, Partitions, SampledRecords
 
 EPSILON = 1.0
 TEST_SHARE = 0.2
-MAX_RECORDS = (3, 12)  # which persons' weights of 6 and 24 belong to
-MIN_TEST_ROWS = 200  # of each class, in the made-up table, where weights undo it
-FORESTS_ONLY = ("intrusions",)  # boosting of so many classes takes minutes
+MAX_RECORDS = (3, 12)  # contribution bounds whose total weights per person are 6 and 24
+MIN_TEST_ROWS = 200  # per class in the synthetic table; `scores` corrects for it by weights
+FORESTS_ONLY = ("intrusions",)  # boosting many classes takes minutes
 Table = tuple[Any, Any, Any, Any, Domain]
 
 
 class _TrainedWithWeights:
-    """An estimator whose records weigh by their class, and whose noise is that of persons of the largest weight."""
+    """Estimator whose records are weighted by class, with noise calibrated to the largest weight."""
 
-    def _prepare(self, partitions: Partitions, domain: Domain, *rest: Any) -> Any:
+    def _build_engine(self, partitions: Partitions, domain: Domain, *rest: Any) -> Any:
         part = partitions.whole()
         target = part.records.target
         sizes = np.bincount(target[target >= 0], minlength=domain.layout.n_outputs)
@@ -48,11 +48,11 @@ class _TrainedWithWeights:
         shares = sizes[sizes > 0].min() / np.maximum(sizes, 1)
         weights = np.clip(np.rint(shares * largest), 1, largest).astype(np.uint8)
         used = np.where(target >= 0, weights[np.maximum(target, 0)], 0).astype(np.uint8)
-        weighted = LocalPartitions([Partition(part.rows, UsedRecords(target, used))])
-        return super()._prepare(weighted, domain, *rest)  # type: ignore[misc]
+        weighted = LocalPartitions([Partition(part.rows, SampledRecords(target, used))])
+        return super()._build_engine(weighted, domain, *rest)  # type: ignore[misc]
 
     def _check_groups(self, *, given: bool) -> None:
-        """Take every record for a person."""
+        """Accept any contribution bound, because every record is a person."""
 
 
 class _WeightedForest(_TrainedWithWeights, DiPriMeClassifier):
@@ -71,20 +71,20 @@ def contenders() -> dict[str, Callable[..., Any]]:
         ("boosting", DiPriMeBoostingClassifier, _WeightedBoosting),
     ):
         found[f"{kind}, no weights"] = plain
-        found[f"{kind}, what is released"] = partial(plain, class_weight="balanced")
+        found[f"{kind}, released values"] = partial(plain, class_weight="balanced")
         for k in MAX_RECORDS:
             found[f"{kind}, training, W = {person_weight(k)}"] = partial(trained, max_records_per_group=k)
     return found
 
 
 def made_up(repeat: int) -> Table:
-    """Return the table of rare classes: all of its rows for training, and others for tests."""
+    """Return the synthetic table with rare classes: training rows at its original size, and further test rows."""
     X, y = intrusions.draw(sum(intrusions.SIZES), repeat)
     return X, y, *intrusions.draw(100_000, 1000 + repeat, least=MIN_TEST_ROWS), intrusions.domain()
 
 
 def real(name: str, repeat: int) -> Table:
-    """Return four fifths of a real table for training, and the others for tests."""
+    """Return four fifths of a real table for training, and the rest for testing."""
     data = load(name)
     order = np.random.default_rng(repeat).permutation(len(data.y))
     test, train = np.split(order, [round(TEST_SHARE * len(order))])
@@ -98,7 +98,7 @@ TABLES: dict[str, Callable[[int], Table]] = {
 
 
 def scores(model: Any, table: Table) -> tuple[float, float]:
-    """Return accuracy and balanced accuracy; rows of classes that the test has too many of count less."""
+    """Return accuracy and balanced accuracy. Test rows are weighted by the class frequencies in training."""
     X, y, X_test, y_test, _ = table
     predicted = model.fit(X, y).predict(X_test)
     labels, places = np.unique(y_test, return_inverse=True)
@@ -108,12 +108,14 @@ def scores(model: Any, table: Table) -> tuple[float, float]:
 
 
 def measure(names: list[str], repeats: int) -> str:
-    """Return the report."""
+    """Run the comparison and return the report as Markdown."""
     lines = [
-        "# Weights of classes",
+        "# Class weights",
         "",
-        f"`python -m benchmarks.class_weights --tables {' '.join(names)} --repeats {repeats}`: epsilon = {EPSILON:g}, "
-        f"means over {repeats} random divisions into training and test rows. Accuracy / balanced accuracy.",
+        f"`python -m benchmarks.class_weights --tables {' '.join(names)} --repeats {repeats}` prints this report.",
+        f"Cells are accuracy / balanced accuracy with ε = {EPSILON:g}.",
+        f"Each score is the mean over {repeats} random splits into training and test rows ± its standard error.",
+        "Splits of a real table overlap, so their standard error is corrected (Nadeau and Bengio, 2003).",
         "",
         f"| | {' | '.join(names)} |",
         f"|---|{'---|' * len(names)}",
@@ -127,8 +129,9 @@ def measure(names: list[str], repeats: int) -> str:
                 if table not in FORESTS_ONLY or name.startswith("forest"):
                     found[name].append(scores(make(EPSILON, rows[-1]), rows))
         for name, pairs in found.items():
-            means = np.mean(pairs, axis=0) if pairs else []
-            cells[name].append(" / ".join(f"{mean:.3f}" for mean in means) or "not run")
+            overlap = 0.0 if TABLES[table] is made_up else TEST_SHARE / (1 - TEST_SHARE)
+            shown = [f"{np.mean(s):.3f} ± {standard_error(s, overlap):.3f}" for s in zip(*pairs, strict=True)]
+            cells[name].append(" / ".join(shown) or "not run")
             print(table, name, cells[name][-1], flush=True)
     lines += [f"| {name} | {' | '.join(row)} |" for name, row in cells.items()]
     return "\n".join([*lines, ""])
@@ -138,7 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.class_weights")
     parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES), metavar="TABLE")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="keep the report in benchmarks/results")
+    parser.add_argument("--write", action="store_true", help="write the report to benchmarks/results")
     options = parser.parse_args()
     report = measure(options.tables, options.repeats)
     print(report)

@@ -1,9 +1,9 @@
 """The ten data sets of the paper, prepared by its protocol, and two of them again with all their classes.
 
 ``load("banknote")`` returns features, target, domain and the paper's settings. Tables are read from a directory of
-Parquet files (the argument, ``$DIPRIME_DATA``, or ``../shared/data`` beside the repository), or else downloaded once
-into ``benchmarks/cache``. Ranges, levels and the scales of targets are computed from the whole table, as in the paper.
-This is acceptable for a benchmark on public data, but it is not private.
+Parquet files (the argument, ``$DIPRIME_DATA``, or ``../shared/data`` next to the repository), or else downloaded once
+into ``benchmarks/cache``. Ranges, categories and the scales of targets are computed from the whole table, as in the
+paper. This is acceptable for a benchmark on public data, but it is not private.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ SHARED = ROOT.parent / "shared" / "data"
 
 NAMES = ("parkinsons", "appliances", "metro", "turbine", "flight", "banknote", "credit", "robot", "higgs", "puc")
 MULTICLASS = ("robot4", "puc5")
-# The eight data sets with exactly the paper's rows, whichever source they are read from.
+# The eight data sets with exactly the paper's rows, from either source.
 COMPLETE = tuple(name for name in NAMES if name not in ("flight", "higgs"))
 
 Task = Literal["regression", "classification"]
 
 
-class DatasetMissing(LookupError):  # noqa: N818 -- the name says what is wrong
-    """A data set is not in the directory and cannot be downloaded."""
+class DatasetMissing(LookupError):  # noqa: N818 -- the name states the problem
+    """Error for a data set that is not in the directory and cannot be downloaded."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A prepared data set.
+    """Prepared data set.
 
     Attributes
     ----------
     name, title : str
-        The name used here, and the one used in the paper.
+        Name in the benchmarks, and name in the paper.
     task : {"regression", "classification"}
-        The kind of target.
+        Task.
     X : pandas.DataFrame
         The features, in the protocol's order.
     y : ndarray
-        The target: numbers scaled into [0, 1], the classes 0 and 1, or the names of several classes.
+        The target: numbers scaled to [0, 1], the classes 0 and 1, or the names of several classes.
     domain : Domain
-        The ranges and levels of the whole table.
+        Domain with the ranges and categories of the whole table.
     categorical : tuple of str
-        The features that the tree methods treat as categorical.
+        Features that the tree methods treat as categorical.
     unbinned : tuple of str
-        The features that keep their values in the binned copy for DP-RF and DP-DF.
+        Features that keep their values in the binned copy for DP-RF and DP-DF.
     epsilon : float
-        The privacy budget of the paper's tables.
+        Privacy budget in the paper's tables.
     min_leaf : int
         m, the number of rows per leaf from which the paper derives the depth of trees.
     max_features : int
         K, the number of features considered at a split.
     note : str
-        How it differs from the paper's data; empty if it does not.
+        Difference from the paper's data, or an empty text.
     """
 
     name: str
@@ -80,19 +80,19 @@ class Dataset:
     note: str = ""
 
     def numbers(self) -> npt.NDArray[np.float64]:
-        """Return the features as numbers, for methods without categorical features: a level becomes its rank."""
+        """Return the features as numbers, for methods without categorical features. A category becomes its rank."""
         coded = {c: np.unique(self.X[c].to_numpy(), return_inverse=True)[1] for c in self.categorical}
         return self.X.assign(**coded).to_numpy(dtype=np.float64)
 
     def binned_domain(self) -> Domain:
-        """Return the domain for methods that bin numeric features; those that are not binned become categorical."""
-        levels = {c: Categorical(sorted(self.X[c].unique().tolist())) for c in self.unbinned}
-        return Domain({**self.domain.features, **levels}, target=self.domain.target)
+        """Return the domain for methods that bin numeric features. Unbinned features become categorical."""
+        categories = {c: Categorical(sorted(self.X[c].unique().tolist())) for c in self.unbinned}
+        return Domain({**self.domain.features, **categories}, target=self.domain.target)
 
 
 @dataclass(frozen=True)
 class _Spec:
-    """How the protocol (sections 2 and 3) prepares one table."""
+    """Preparation of one table by the protocol (sections 2 and 3)."""
 
     title: str
     task: Task
@@ -200,11 +200,11 @@ _MULTICLASS_SPECS = {
 }
 
 # Tables that replace the paper's own where those are not in the directory.
-_SUBSTITUTES = {"flight": ("flight_nyc2013.parquet", "substitute: flights out of New York, 2013")}
+_SUBSTITUTES = {"flight": ("flight_nyc2013.parquet", "substitute: departures from New York in 2013")}
 
 
 def data_directory(given: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return the directory of Parquet files: the one given, ``$DIPRIME_DATA``, or ``../shared/data`` if it exists."""
+    """Return the directory of Parquet files: the argument, ``$DIPRIME_DATA``, or ``../shared/data`` if it exists."""
     chosen = given or os.environ.get("DIPRIME_DATA")
     if chosen:
         return Path(chosen)
@@ -212,7 +212,7 @@ def data_directory(given: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def _read(name: str, directory: Path | None, cache: Path, fetch: Fetch) -> tuple[pd.DataFrame, str]:
-    """Return the raw table of a data set, and a note on it."""
+    """Return the raw table of a data set with a note on it."""
     source = SOURCES[name]
     substitute, note = _SUBSTITUTES.get(name, (None, ""))
     for place in (directory, cache):
@@ -222,7 +222,7 @@ def _read(name: str, directory: Path | None, cache: Path, fetch: Fetch) -> tuple
         return pd.read_parquet(directory / substitute), note
     try:
         table = source.read(fetch)
-    except Exception as error:  # the network, the archive and its contents fail in many ways
+    except Exception as error:  # networks and archives fail in many ways
         where = f"is not in {directory}" if directory else "has no directory of Parquet files to be read from"
         raise DatasetMissing(
             f"Data set {name} {where} and could not be had from {source.page} ({error}): "
@@ -249,16 +249,16 @@ def load(
     name : str
         One of ``NAMES`` or ``MULTICLASS``.
     directory : path, optional
-        Where the Parquet files are; see :func:`data_directory`.
+        Directory of the Parquet files; see :func:`data_directory`.
     cache : path
-        Where downloads are kept.
+        Directory for downloads.
     fetch : callable
-        Returns the content of a URL.
+        Function that returns the content of a URL.
 
     Raises
     ------
     DatasetMissing
-        If the data set is not there and cannot be downloaded.
+        If the data set is not in the directory and cannot be downloaded.
     """
     if name not in (*NAMES, *MULTICLASS):
         raise ValueError(f"There is no data set {name!r}; there are {', '.join((*NAMES, *MULTICLASS))}.")
@@ -268,7 +268,7 @@ def load(
     y = spec.target_of(table[spec.target])
     X = table.drop(columns=[spec.target, *spec.drop])
     if name == "higgs" and len(X) != 100_000:
-        note = f"{len(X):,} rows, the paper has 100,000"
+        note = "the paper has 100,000 rows"
     features = {
         c: Categorical(sorted(X[c].unique().tolist()))
         if c in spec.categorical

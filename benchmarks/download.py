@@ -1,7 +1,7 @@
-"""The raw tables of the benchmarks, downloaded once from UCI, OpenML and the authors' pages, then kept as Parquet.
+"""Raw tables of the benchmarks, downloaded once from UCI, OpenML and the authors' pages, and cached as Parquet.
 
-Each data set has one small function that turns the download into the table that ``benchmarks.data`` expects: the
-original rows and columns with parsed types, nothing dropped or scaled.
+One function per data set turns the download into the table that ``benchmarks.data`` expects: the original rows and
+columns with parsed types, without dropping or scaling anything.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def fetch_with_progress(url: str) -> bytes:
 
 
 def _member(archive: bytes, name: str) -> bytes:
-    """Return the file of a zip archive whose path ends in ``name``."""
+    """Return the file in a zip archive whose path ends with ``name``."""
     with zipfile.ZipFile(io.BytesIO(archive)) as z:
         for path in z.namelist():
             if path.endswith(name):
@@ -86,7 +86,7 @@ def appliances(fetch: Fetch) -> pd.DataFrame:
 def metro(fetch: Fetch) -> pd.DataFrame:
     archive = fetch(f"{UCI}/492/metro+interstate+traffic+volume.zip")
     data = gzip.decompress(_member(archive, "Metro_Interstate_Traffic_Volume.csv.gz"))
-    return _csv(data, parse_dates=["date_time"], keep_default_na=False)  # "None" is a value of holiday
+    return _csv(data, parse_dates=["date_time"], keep_default_na=False)  # "None" is a category of holiday
 
 
 def turbine(fetch: Fetch) -> pd.DataFrame:
@@ -95,7 +95,7 @@ def turbine(fetch: Fetch) -> pd.DataFrame:
 
 
 def flight(fetch: Fetch) -> pd.DataFrame:
-    """Return the paper's own Flight: 800,000 complete rows of January to April 2008, drawn with a fixed seed."""
+    """Return the paper's own Flight data: 800,000 complete rows of January to April 2008, sampled with a fixed seed."""
     months = []
     for month in range(1, 5):
         table = _csv(_member(fetch(BTS.format(month=month)), ".csv"), usecols=list(FLIGHT_COLUMNS))
@@ -123,7 +123,7 @@ def robot(fetch: Fetch) -> pd.DataFrame:
 
 
 def higgs(fetch: Fetch) -> pd.DataFrame:
-    """Return OpenML's 98,050 rows without the one that is incomplete."""
+    """Return OpenML's 98,050 rows without the incomplete one."""
     table = _openml(fetch, 23512).dropna(ignore_index=True)
     table = table.rename(columns={table.columns[0]: "label"})
     return table.astype({"label": "int8", **dict.fromkeys(table.columns[1:], "float32")})
@@ -132,23 +132,23 @@ def higgs(fetch: Fetch) -> pd.DataFrame:
 def puc(fetch: Fetch) -> pd.DataFrame:
     data = _member(fetch(PUC_RIO), "dataset-har-PUC-Rio-ugulino.csv")
     table = _csv(data, sep=";", decimal=",", dtype={"z4": "string"})
-    # In one cell of the original, a time stamp runs into the value: -14420-11-2011 04:50:23.713
+    # In one cell of the original, a time stamp follows the value without a separator: -14420-11-2011 04:50:23.713
     table["z4"] = table["z4"].str.replace(r"\d\d-\d\d-\d{4} .*$", "", regex=True).astype("int64")
     return table
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a table comes from.
+    """Origin of a table.
 
     Attributes
     ----------
     file : str
-        The name of its Parquet file in the cache.
+        Name of the Parquet file in the cache.
     page : str
-        The page to which readers are referred.
+        Web page for readers.
     read : callable
-        Returns the table, given a function that fetches a URL.
+        Function that returns the table, given a function that fetches a URL.
     """
 
     file: str

@@ -1,4 +1,4 @@
-"""Where the benchmarks read and write."""
+"""Directories of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What it costs to protect persons who have several records: ``python -m benchmarks.persons``.
+"""Cost of protecting people who have several records: ``python -m benchmarks.persons``.
 
-Made-up persons have from 1 to 20 records, most of them few. A person's records resemble each other. Three ways to
+Synthetic people have from 1 to 20 records, most of them few. A person's records resemble each other. Three ways to
 protect all of them together with epsilon = 1 are compared, on records of other persons:
 
-* *weighted*: ``groups`` and ``max_records_per_group=k``, as the library does it;
-* *epsilon / k*: the same choice of records, each of which counts in full, with noise for k records;
-* *one record*: k = 1.
+* *weighted*: ``groups`` and ``max_records_per_group=k``, as in the library;
+* *epsilon / k*: the same sample of records, each of which counts in full, with noise for k records;
+* *one record*: k = 1, the reference for the others on the same people.
 
 The results are in ``benchmarks/results/persons.md``.
 """
@@ -36,9 +36,9 @@ from diprime import (
     Numeric,
     PrivacyWarning,
 )
-from diprime.engines.persons import choose_records
+from diprime.domain.records import PersonDigests, drawn_records, new_key
 from diprime.privacy.gaussian_dp import epsilon_upper_bound, gaussian_budget
-from diprime.privacy.randomness import RandomSource
+from diprime.privacy.randomness import RandomSource, bits_of_rows
 
 N_PERSONS = 5_000
 N_TEST_PERSONS = 5_000
@@ -56,7 +56,7 @@ BOOSTERS: dict[str, type] = {"accuracy": DiPriMeBoostingClassifier, "squared err
 
 @dataclass(frozen=True)
 class Table:
-    """Records of persons.
+    """Records of people.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Table:
     y : array of shape (n,)
         The targets.
     persons : array of shape (n,)
-        The person of each record.
+        Index of the person of each record.
     """
 
     X: npt.NDArray[np.float64]
@@ -74,7 +74,7 @@ class Table:
 
 
 def draw(n_persons: int, measure: str, rng: np.random.Generator) -> Table:
-    """Draw persons, whose records share half of the variance of their features."""
+    """Sample people whose records share half of the variance of their features."""
     sizes = np.minimum(rng.geometric(0.3, n_persons), MOST_RECORDS)
     persons = np.repeat(np.arange(n_persons), sizes)
     own = rng.normal(size=(n_persons, len(FEATURES)))
@@ -86,22 +86,23 @@ def draw(n_persons: int, measure: str, rng: np.random.Generator) -> Table:
 
 
 def epsilon_of_record(k: int, *, boost: bool) -> float:
-    """Return the epsilon of a single record with which k records together have epsilon = 1, rounded down."""
+    """Return the epsilon per record for which k records together have epsilon = 1, rounded down."""
     if not boost:
         return 1 / k
-    # k records have k times the μ of one: as little of it is spent on one.
+    # k records have k times the μ of one record, so one record gets μ/k.
     exact = epsilon_upper_bound(gaussian_budget(Fraction(1), DELTA) / k**2, DELTA)
     return float(exact) * (1 - 1e-6)
 
 
 def weighted(kind: type, domain: Domain, k: int, table: Table) -> Any:
-    """Protect persons as the library does."""
+    """Fit with groups, as in the library."""
     return kind(1.0, domain, max_records_per_group=k).fit(table.X, table.y, groups=table.persons)
 
 
 def divided(kind: type, domain: Domain, k: int, table: Table) -> Any:
-    """Protect persons by more noise for records that count in full."""
-    used = choose_records(np.zeros(len(table.y), dtype=np.int32), table.persons, k, RandomSource()).target >= 0
+    """Fit with records that count in full, and more noise."""
+    bits = bits_of_rows(RandomSource().stream_apart(), 0, len(table.y))
+    used = drawn_records(PersonDigests(new_key()).encode(table.persons), bits, k)
     epsilon = epsilon_of_record(k, boost=kind in BOOSTERS.values())
     return kind(epsilon, domain).fit(table.X[used], table.y[used])
 
@@ -118,37 +119,44 @@ def errors(fit: Callable[[Table], Any], measure: str, repeats: int) -> list[floa
     return scores
 
 
-def cell(scores: list[float]) -> str:
+def cell(scores: npt.ArrayLike, sign: str = "") -> str:
     """Return a mean and its standard error."""
-    return f"{np.mean(scores):.4f} ± {np.std(scores, ddof=1) / math.sqrt(len(scores)):.4f}"
+    return f"{np.mean(scores):{sign}.4f} ± {np.std(scores, ddof=1) / math.sqrt(np.size(scores)):.4f}"
 
 
 def report(repeats: int) -> str:
-    """Measure everything; return the report."""
+    """Measure everything and return the report as Markdown."""
     lines = [
-        "# Persons with several records",
+        "# Several records per person",
         "",
-        f"Written by `python -m benchmarks.persons --repeats {repeats}`. {N_PERSONS:,} made-up persons with 1 to "
-        f"{MOST_RECORDS} records, 3.3 on average; all records of a person are protected together with ε = 1 (boosting: "
-        f"δ = 1e-6). Mean of {repeats} repeats ± its standard error, on records of other persons. *Weighted* is what "
-        "`groups` and `max_records_per_group=k` do; *ε / k* lets each of k records count in full, with noise for k.",
+        f"`python -m benchmarks.persons --repeats {repeats}` writes this report.",
+        f"{N_PERSONS:,} synthetic people have 1 to {MOST_RECORDS} records each, 3.3 on average.",
+        "All records of a person are protected together with ε = 1, and boosting has δ = 1e-6.",
+        f"Scores are means of {repeats} repeats ± their standard error, on records of other people.",
         "",
-        "| | k | weighted | ε / k |",
-        "|---|---|---|---|",
+        "* **Weighted** uses `groups` and `max_records_per_group=k`.",
+        "* **ε / k** counts each of k records in full, with noise for k records.",
+        "* **Difference from k = 1**: scores are compared on the same people.",
+        "  Chance may explain differences of up to twice the number after ±.",
+        "",
+        "| score | k | weighted | ε / k | weighted, difference from k = 1 | ε / k, difference from k = 1 |",
+        "|---|---|---|---|---|---|",
     ]
     for measure, domain in DOMAINS.items():
         for name, kind in (("forest", FORESTS[measure]), ("boosting", BOOSTERS[measure])):
-            for k in (1, *NUMBERS_OF_RECORDS):
-                cells = [
-                    cell(errors(partial(fit, kind, domain, k), measure, repeats)) for fit in (weighted, divided)[:k]
-                ]
-                lines.append(f"| {name}, {measure} | {k} | {' | '.join(cells)} |" + " the same |" * (k == 1))
+            one = errors(partial(weighted, kind, domain, 1), measure, repeats)
+            lines.append(f"| {name}, {measure} | 1 | {cell(one)} | the same | | |")
+            print(lines[-1], flush=True)
+            for k in NUMBERS_OF_RECORDS:
+                scores = [errors(partial(fit, kind, domain, k), measure, repeats) for fit in (weighted, divided)]
+                cells = [*map(cell, scores), *(cell(np.subtract(found, one), "+") for found in scores)]
+                lines.append(f"| {name}, {measure} | {k} | {' | '.join(cells)} |")
                 print(lines[-1], flush=True)
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    """Measure, print and keep the report."""
+    """Measure, then print and save the report."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,8 +1,7 @@
-"""Planned and real costs of noise: ``python -m benchmarks.plan``.
+"""Planned and real costs of noise and of privacy: ``python -m benchmarks.plan``.
 
-The cost of noise is what a model without noise, of as many trees of the same depth, scores above the private one. It is
-planned by `diprime.plan`, from the domain and the number of rows alone, and measured on rows that no model was fitted
-to.
+The private model is compared with a model of the same size without noise, and with the default model without privacy.
+Both costs are planned by `diprime.plan`, which uses only the domain and the number of rows, and measured on test rows.
 """
 
 from __future__ import annotations
@@ -18,19 +17,21 @@ import numpy as np
 import diprime
 from benchmarks.data import NAMES, Dataset, load
 from benchmarks.paths import RESULTS
-from diprime.estimators.models import estimator
-from diprime.planning.rehearsal import same_trees
+from diprime.estimators.models import make_estimator
+from diprime.planning import same_trees
 
 EPSILONS = (0.3, 1.0, 3.0)
 KINDS = ("forest", "boosting")
+COSTS = ("noise", "privacy")
 TEST_SHARE = 0.1
 TOLERANCE = 0.005
-"""Differences of scores up to this are not told apart."""
+"""Differences of scores up to this count as zero."""
 
 
 class Case(NamedTuple):
-    """Planned and real costs of noise of one model."""
+    """Planned and real cost of one model."""
 
+    cost: str
     name: str
     kind: str
     epsilon: float
@@ -41,7 +42,7 @@ class Case(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Where the real cost is: within the planned range, or how many times below or above it."""
+        """The position of the real cost: within the planned range, or a number of times below or above it."""
         if self.real > self.most + TOLERANCE:
             return f"{self.real / max(self.most, TOLERANCE):.1f} times above"
         if self.real < self.least - TOLERANCE:
@@ -51,7 +52,8 @@ class Case(NamedTuple):
     def row(self) -> str:
         """Return a row of the table."""
         costs = f"{self.least:.3f} to {self.most:.3f} | {self.real:.3f}"
-        return f"| {self.name} | {self.kind} | {self.epsilon:g} | {self.measure} | {costs} | {self.verdict} |"
+        columns = (self.cost, self.name, self.kind, f"{self.epsilon:g}", self.measure, costs, self.verdict)
+        return f"| {' | '.join(columns)} |"
 
 
 def score(data: Dataset, model: Any, test: np.ndarray) -> float:
@@ -63,50 +65,70 @@ def score(data: Dataset, model: Any, test: np.ndarray) -> float:
     return float(1 - np.mean((predicted - numbers) ** 2) / np.var(numbers))
 
 
-def real_cost(data: Dataset, kind: str, epsilon: float, repeats: int) -> float:
-    """Return the mean cost of noise on a data set."""
+def real_costs(data: Dataset, kind: str, epsilon: float, repeats: int) -> tuple[float, float]:
+    """Return the mean costs of noise and of privacy on a data set."""
     boost, costs = kind == "boosting", []
     for repeat in range(repeats):
         order = np.random.default_rng(repeat).permutation(len(data.X))
         test, train = np.split(order, [int(TEST_SHARE * len(order))])
         rows, target = data.X.iloc[train], data.y[train]
-        model = estimator(data.domain, epsilon, boost=boost).fit(rows, target)
-        noiseless = estimator(data.domain, math.inf, boost=boost, **same_trees(model)).fit(rows, target)
-        costs.append(score(data, noiseless, test) - score(data, model, test))
-    return float(np.mean(costs))
+        model = make_estimator(data.domain, epsilon, boost=boost).fit(rows, target)
+        others = [make_estimator(data.domain, math.inf, boost=boost, **options) for options in (same_trees(model), {})]
+        costs.append([score(data, other.fit(rows, target), test) - score(data, model, test) for other in others])
+    of_noise, of_privacy = np.mean(costs, axis=0).tolist()
+    return of_noise, of_privacy
 
 
-def compare(data: Dataset, kind: str, epsilon: float, repeats: int) -> Case:
-    """Plan a fit to a data set, fit it, and return both costs."""
+def compare(data: Dataset, kind: str, epsilon: float, repeats: int) -> list[Case]:
+    """Plan a fit to a data set, fit a model, and return the costs of noise and of privacy."""
     n_train = len(data.X) - int(TEST_SHARE * len(data.X))
     planned = diprime.plan(data.domain, n_train, epsilon, boost=kind == "boosting")
-    real = max(real_cost(data, kind, epsilon, repeats), 0.0)
-    return Case(data.title, kind, epsilon, planned.measure, *planned.lost_to_noise, real)
+    ranges = {"noise": planned.noise_cost, "privacy": planned.privacy_cost}
+    real = real_costs(data, kind, epsilon, repeats)
+    return [
+        Case(cost, data.title, kind, epsilon, planned.measure, *ranges[cost], max(found, 0.0))
+        for cost, found in zip(COSTS, real, strict=True)
+    ]
 
 
-def report(cases: Sequence[Case], repeats: int) -> str:
-    """Return the table, as Markdown."""
+def summary(cases: Sequence[Case]) -> str:
+    """Return the numbers of real costs within, above and below the planned range."""
     verdicts = [case.verdict for case in cases]
     below, above = (
         [float(verdict.split()[0]) for verdict in verdicts if verdict.endswith(side)] for side in ("below", "above")
     )
+    return (
+        f"Of {len(cases)} real costs of {cases[0].cost}, {verdicts.count('within')} are within the planned range, "
+        f"{len(above)} above (by up to {max(above, default=1):.1f} times) and {len(below)} below (by up to "
+        f"{max(below, default=1):.1f} times)."
+    )
+
+
+def report(cases: Sequence[Case], repeats: int) -> str:
+    """Return the table, as Markdown."""
+    ordered = [case for cost in COSTS for case in cases if case.cost == cost]
     lines = [
-        "# Planned and real costs of noise",
+        "# Planned and real costs of noise and of privacy",
         "",
-        "Written by `python -m benchmarks.plan`. The cost of noise is what a model without noise, of as many trees of "
-        "the same depth, scores above the private one: in accuracy for classes, in R² for numbers. It is planned by "
-        "`diprime.plan` from the domain and the number of rows alone, as the range of three kinds of made-up data, "
-        f"and measured on the ten sets: means of {repeats} splits, a tenth of the rows for testing. Boosting: "
-        f"δ = 1e-6. Costs that differ by no more than {TOLERANCE:g} count as equal, and "
-        "smaller ones as that much where costs are divided.",
+        "`python -m benchmarks.plan` writes this report.",
         "",
-        f"Of {len(cases)} real costs, {verdicts.count('within')} are within the planned range, {len(above)} above "
-        f"(by up to {max(above, default=1):.1f} times) and {len(below)} below (by up to {max(below, default=1):.1f} "
-        "times). The range is wide: a table is simple, smooth or rough, and a plan does not know which.",
+        "* **Cost of noise**: the score of a model without noise minus that of the private model.",
+        "  The model without noise has the same number of trees and the same depth.",
+        "* **Cost of privacy**: the score of diprime's default model with ε = ∞ minus that of the private model.",
+        "* **Scores** are accuracy for classification and R² for regression.",
+        "  Boosting has δ = 1e-6.",
+        "* **Planned costs** are ranges over three kinds of synthetic data.",
+        "  `diprime.plan` computes them from the domain and the number of rows alone.",
+        f"* **Real costs** are means of {repeats} splits of the ten data sets, with a tenth of the rows for testing.",
+        f"* **Ratios**: costs that differ by at most {TOLERANCE:g} count as equal.",
+        f"  In ratios, smaller costs count as {TOLERANCE:g}.",
         "",
-        "| data | model | ε | measure | planned cost | real cost | real cost is |",
-        "|---|---|---|---|---|---|---|",
-        *(case.row() for case in cases),
+        *(summary([case for case in cases if case.cost == cost]) for cost in COSTS),
+        "The ranges are wide, because a plan cannot know whether a table is simple, smooth or rough.",
+        "",
+        "| cost of | data set | model | ε | score | planned cost | real cost | position of the real cost |",
+        "|---|---|---|---|---|---|---|---|",
+        *(case.row() for case in ordered),
     ]
     return "\n".join(lines) + "\n"
 
@@ -126,11 +148,11 @@ def main() -> None:
         data = load(name)
         for kind in KINDS:
             for epsilon in EPSILONS:
-                cases.append(compare(data, kind, epsilon, options.repeats))
-                print(cases[-1].row(), flush=True)
+                cases += compare(data, kind, epsilon, options.repeats)
+                print(cases[-2].row(), cases[-1].row(), sep="\n", flush=True)
     text = report(cases, options.repeats)
     print(text)
-    if tuple(options.sets) == NAMES:  # not a part of the table
+    if tuple(options.sets) == NAMES:  # write complete tables only
         (RESULTS / "plan.md").write_text(text, encoding="utf-8")
 
 

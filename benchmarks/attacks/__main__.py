@@ -1,4 +1,4 @@
-"""Attacks that users have read about, against this library and its peers: ``python -m benchmarks.attacks``.
+"""Published attacks against diprime and other libraries: ``python -m benchmarks.attacks``.
 
 Reconstruction of training rows by a constraint solver, membership by likelihood ratios of shadow models, and the
 attacks on seeds and positions that break diffprivlib. OR-tools is installed by ``pip install 'diprime[benchmark]'``;
@@ -47,13 +47,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="python -m benchmarks.attacks"
     )
     parser.add_argument("--sections", nargs="+", choices=list(sections), default=list(sections), metavar="SECTION")
-    parser.add_argument("--quick", action="store_true", help="whether everything runs: few epsilons, one small table")
-    parser.add_argument(
-        "--scale", type=float, help="how many fits and draws, beside all of them (default: 1, quick 0.05)"
-    )
+    parser.add_argument("--quick", action="store_true", help="few epsilons and one small table")
+    parser.add_argument("--scale", type=float, help="share of all fits and draws (default: 1, with --quick 0.05)")
     parser.add_argument("--no-peers", action="store_true", help="without diffprivlib and its environment")
-    parser.add_argument("--write", action="store_true", help="keep the results, the report and the figure")
-    parser.add_argument("--report", action="store_true", help="measure nothing; write the report of what is kept")
+    parser.add_argument("--write", action="store_true", help="write the results, the report and the figure")
+    parser.add_argument("--report", action="store_true", help="measure nothing; write the report of stored results")
     parser.add_argument("--data", help="the directory of Parquet files (default: see benchmarks.data)")
     options = parser.parse_args()
     if options.scale is None:

@@ -58,7 +58,7 @@ def measure(scale: float, *, with_peers: bool) -> Iterator[dict[str, Any]]:
         trials = max(LEAST_TRIALS, round(scale * attack.trials))
         forests = {"diprime": partial(of_ours, name, trials)}
         if name == "seeds":
-            forests[f"diprime, random_state={SEED} (the ledger: not private)"] = partial(of_ours, name, trials, SEED)
+            forests[f"diprime, random_state={SEED} (its ledger: not private)"] = partial(of_ours, name, trials, SEED)
         if with_peers:
             forests["diffprivlib 0.6.6"] = partial(of_diffprivlib, name, trials)
         for forest, run in forests.items():

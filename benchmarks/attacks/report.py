@@ -14,39 +14,57 @@ from benchmarks.attacks.membership.measuring import FALSE_RATE, N_OTHERS, N_TYPI
 Line = dict[str, Any]
 Lines = dict[str, list[Line]]
 
-MEASURED = """Measured by `python -m benchmarks.attacks --write`. With `--scale`, there are fewer draws and models than
-by default; the tables state how many there were."""
+MEASURED = """`python -m benchmarks.attacks --write` writes this report.
+With `--scale`, it uses fewer draws and models than by default; the report states how many."""
 RECONSTRUCTION = """## Reconstruction
 
-The attack of Gorgé, Ferry, Gambs and Vidal (SaTML 2026): a constraint solver (CP-SAT) looks for the training table that
-makes the published counts of a forest's leaves most likely. Ten columns of real tables, each above its median or not,
-and the class; {sizes} rows. Draws of each: {repeats}. The attacker knows the columns, the number of rows, the noise,
-and the noisy sums of the leaves before they are shrunk. With the population known, he knows besides how frequent each
-possible row is among all other rows of the table. The first number is the share of wrong values after the best matching
-of rows, the second the share of rows that are right in all columns. The solver proved its result the best in
-{proven:.0%} of all runs.
+The attack is that of Gorgé, Ferry, Gambs and Vidal (SaTML 2026).
+A constraint solver (CP-SAT) finds the training table for which the published leaf counts of a forest are most likely.
+
+* **Data**: {sizes} rows with a class and ten columns of real tables.
+  Each column states whether a value is above its median.
+  The report uses {repeats} draws of rows for each table and size.
+* **Attacker**: the attacker knows the columns, the number of rows, the noise distribution, and the noisy leaf sums
+  before they are shrunk.
+  *With the population known*, the attacker also knows how frequent each possible row is among all other rows of the
+  table.
+* **Cells**: the first number is the share of wrong values after the best matching of rows.
+  The second number is the share of rows that are right in all columns.
+* **Proofs**: the solver proved that its result is optimal in {proven:.0%} of all runs.
 
 {table}
 """
 MEMBERSHIP = """## Membership
 
-Likelihood ratios of shadow models (Carlini et al. 2022). *Worst case*: the only record of its class, in a corner of the
-domain; the attacker knows the {others} others. *Typical*: {typical} real records, in tables drawn from the same
-population. The attacker reads the model's confidence and, of ours, all noisy sums. Advantage is the rate of true hits
-less that of false ones, with its 95 % confidence interval, beside the largest that the guarantee allows:
-(e^ε − 1)/(e^ε + 1), for boosting 2Φ(μ/2) − 1. The last columns are true hits at {rate:.0%} false ones, in the worst
-case with two standard errors. *Models* is the number of shadow models with the record, and of those without, and the
-same numbers are attacked (of typical records, half as many). Boosting has δ = 1e-6 and {rounds} rounds. *One random
-tree* spends all of ε on the numbers that the attack reads: it shows how close the attack comes to the bound.
+The attack uses the likelihood ratios of shadow models (Carlini et al. 2022).
+The attacker reads the model's confidence and, for diprime, all noisy sums.
+
+* **Worst case**: the record is the only one of its class and lies in a corner of the domain.
+  The attacker knows the {others} other records.
+* **Typical**: {typical} real records are attacked, in tables drawn from the same population.
+* **Models**: this column is the number of shadow models with the record, and also the number without it.
+  The attacks are on as many models, and on half as many for typical records.
+* **Advantage**: the true-positive rate minus the false-positive rate, with its 95 % confidence interval.
+  The guarantee allows at most (e^ε − 1)/(e^ε + 1), and 2Φ(μ/2) − 1 for boosting.
+* **True positives**: the true-positive rate at a false-positive rate of {rate:.0%}, and its bound.
+  In the worst case, ± precedes two standard errors.
+* **Boosting** has δ = 1e-6 and {rounds} rounds.
+* **One random tree** spends all of ε on the numbers that the attacker reads, so it shows how close the attack comes to
+  the bound.
 
 {table}
 """
 LIBRARIES = """## Seeds and positions
 
-The same code against both libraries, at ε = 1. *Seeds*: look for seeds in the fitted model, fit again with them to the
-table with the record and to the table without, and compare. *Positions*: take away the first of ten rows with
-alternating classes, so that in a forest that deals rows to trees by position, every tree gets another row. "ε at least"
-is what the guesses prove, with 95 % confidence; more than 1 contradicts the claim.
+The same code attacks both libraries at ε = 1.
+
+* **Seeds**: the attacker searches the fitted model for seeds.
+  With these seeds, the attacker fits again to the table with the record and to the table without it, and compares the
+  models.
+* **Positions**: the attack removes the first of ten rows with alternating classes.
+  If a forest assigns rows to trees by position, every tree then gets a different row.
+* **Lower bound of ε**: the guesses prove this bound with a confidence of 95 %.
+  A bound above 1 contradicts the claim.
 
 {table}
 """
@@ -124,7 +142,7 @@ def _membership(lines: Sequence[Line]) -> str:
         ]
         for line in sorted(lines, key=lambda line: line["record"] != "worst case")
     ]
-    head = ["learner", "ε", "record", "models", "advantage", "at most", "true hits", "at most"]
+    head = ["learner", "ε", "record", "models", "advantage", "bound", "true positives", "bound"]
     return MEMBERSHIP.format(
         others=N_OTHERS, typical=N_TYPICAL, rate=FALSE_RATE, rounds=N_ROUNDS, table=table(head, rows)
     )
@@ -141,7 +159,7 @@ def _libraries(lines: Sequence[Line]) -> str:
         ]
         for line in lines
     ]
-    return LIBRARIES.format(table=table(["attack", "forest", "models", "advantage", "ε at least"], rows))
+    return LIBRARIES.format(table=table(["attack", "forest", "models", "advantage", "lower bound of ε"], rows))
 
 
 def report(lines: Lines) -> str:

@@ -6,6 +6,7 @@ it for windows. The guarantee is the same for all settings, and an audit of smal
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -26,9 +27,11 @@ from diprime import (
     PrivateSearch,
     private_score,
 )
-from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
-from diprime.privacy.mechanisms.threshold import count_threshold
-from diprime.training import defaults
+from diprime.domain.learning import MIN_EVIDENCE
+from diprime.estimators.base import DOMAIN_SHARE
+from diprime.forest import defaults
+from diprime.paper import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
+from diprime.privacy.mechanisms.laplace import count_threshold
 
 Array = npt.NDArray[Any]
 Release = Callable[[Array, Array, Array | None], Any]
@@ -36,7 +39,7 @@ Release = Callable[[Array, Array, Array | None], Any]
 ALMOST_ALL = 0.98  # of epsilon, for what a canary is made for
 QUICK_FITS = 300
 RARE_VALUE = 1e-3
-LEVEL_DELTA = Fraction(1, 10**6)
+CATEGORY_DELTA = Fraction(1, 10**6)
 ONE_SPLIT = {"n_estimators": 1, "max_depth": 1}
 TWO_SPLITS = {"n_estimators": 1, "max_depth": 2}
 
@@ -94,12 +97,12 @@ def _leaves() -> Iterator[Case]:
     classes, numbers = DiPriMeClassifier, DiPriMeRegressor
     for epsilon in (1, 4):
         yield fit_case("forest, random", empty, classes, 4000, epsilon=epsilon, n_estimators=1, **random)
-    yield fit_case("forest, random, numbers", boundary, numbers, 3000, epsilon=4, n_estimators=1, **random)
-    all_rows = {"n_estimators": 2, "partition": False, **random}
+    yield fit_case("forest, random, regression", boundary, numbers, 3000, epsilon=4, n_estimators=1, **random)
+    all_rows = {"n_estimators": 2, "disjoint_rows": False, **random}
     yield fit_case("forest, random, all rows in 2 trees", last, classes, 3000, epsilon=4, **all_rows)
     yield fit_case("forest, random, rows in 2 parts", last, classes, 3000, epsilon=4, n_estimators=2, **random)
     yield fit_case(
-        "forest, random, persons",
+        "forest, random, groups",
         neighbours.person(3),
         classes,
         3000,
@@ -117,7 +120,7 @@ def _medians() -> Iterator[Case]:
     lone, missing = neighbours.lone_category(), neighbours.missing_everything(numbers=True)
     yield fit_case("forest, diprime, splits", balance, classes, 3000, method="diprime", **medians)
     yield fit_case("forest, diprime, splits", lone, classes, 2500, method="diprime", **medians)
-    yield fit_case("forest, diprime, splits, numbers", missing, DiPriMeRegressor, 2500, method="diprime", **medians)
+    yield fit_case("forest, diprime, splits, regression", missing, DiPriMeRegressor, 2500, method="diprime", **medians)
     yield fit_case(
         "forest, diprime-flip, splits", balance, classes, 3000, method="diprime-flip", max_features=1, **medians
     )
@@ -126,7 +129,7 @@ def _medians() -> Iterator[Case]:
     yield fit_case("forest, diprime-exp, splits", two, classes, 3000, **both, **medians)
     yield fit_case("forest, diprime-exp, splits", neighbours.misfit(), classes, 3000, **both, **medians)
     yield fit_case(
-        "forest, diprime-exp, numbers",
+        "forest, diprime-exp, regression",
         neighbours.misfit(numbers=True),
         DiPriMeRegressor,
         2500,
@@ -147,15 +150,20 @@ def _joint() -> Iterator[Case]:
         yield fit_case("forest, joint, depth 2", twice, classes, 10_000, epsilon=epsilon, **TWO_SPLITS)
     missing = neighbours.missing_everything()
     yield fit_case("forest, joint", missing, classes, 2500, epsilon=4, **ONE_SPLIT)
-    yield fit_case("forest, joint, numbers", neighbours.misfit(numbers=True), numbers, 2500, epsilon=4, **ONE_SPLIT)
+    yield fit_case("forest, joint, regression", neighbours.misfit(numbers=True), numbers, 2500, epsilon=4, **ONE_SPLIT)
     yield fit_case(
-        "forest, joint, depth 2, numbers", neighbours.misfit_twice(numbers=True), numbers, 6000, epsilon=8, **TWO_SPLITS
+        "forest, joint, depth 2, regression",
+        neighbours.misfit_twice(numbers=True),
+        numbers,
+        6000,
+        epsilon=8,
+        **TWO_SPLITS,
     )
     parts = {"n_estimators": 2, "max_depth": 1}
     yield fit_case("forest, joint, rows in 2 parts", once, classes, 8000, epsilon=4, **parts)
-    yield fit_case("forest, joint, all rows in 2 trees", once, classes, 6000, epsilon=4, partition=False, **parts)
+    yield fit_case("forest, joint, all rows in 2 trees", once, classes, 6000, epsilon=4, disjoint_rows=False, **parts)
     yield fit_case(
-        "forest, joint, persons", neighbours.person(3), classes, 5000, epsilon=4, max_records_per_group=3, **ONE_SPLIT
+        "forest, joint, groups", neighbours.person(3), classes, 5000, epsilon=4, max_records_per_group=3, **ONE_SPLIT
     )
     # One record more is the first for a depth of two.
     threshold = neighbours.misfit(105)
@@ -191,8 +199,8 @@ def _window_for_all() -> Iterator[None]:
 def _windows() -> Iterator[Case]:
     of = neighbours.low_target()
     for name, depth, fits, setting in [
-        ("forest, joint, numbers, window", 1, 4000, _window_for_all),
-        ("forest, joint, numbers, windows of nodes", 3, 6000, _windows_for_all),
+        ("forest, joint, regression, clipping range", 1, 4000, _window_for_all),
+        ("forest, joint, regression, clipping ranges of nodes", 3, 6000, _windows_for_all),
     ]:
         release = fitted(DiPriMeRegressor, of, epsilon=8, n_estimators=1, max_depth=depth)
         yield Case(name, of, release, fits, setting=setting)
@@ -207,7 +215,9 @@ def _comparators() -> Iterator[Case]:
     yield fit_case("DP-RF, no splits", neighbours.off_balance(), DPRandomForestClassifier, 4000, max_depth=0, **one)
     yield fit_case("DP-RF", once, DPRandomForestClassifier, 4000, max_depth=1, **one)
     yield fit_case("DP-DF", once, DPDecisionForestClassifier, 4000, max_depth=1, **one)
-    yield fit_case("DP-RF, numbers", neighbours.misfit(numbers=True), DPRandomForestRegressor, 4000, max_depth=1, **one)
+    yield fit_case(
+        "DP-RF, regression", neighbours.misfit(numbers=True), DPRandomForestRegressor, 4000, max_depth=1, **one
+    )
 
 
 def _boosting() -> Iterator[Case]:
@@ -215,9 +225,9 @@ def _boosting() -> Iterator[Case]:
     two, four = neighbours.alone_among(100), neighbours.alone_among(100, n_classes=4)
     yield fit_case("boosting", two, DiPriMeBoostingClassifier, 2500, **few)
     yield fit_case("boosting, 4 classes", four, DiPriMeBoostingClassifier, 2500, **few)
-    yield fit_case("boosting, numbers", neighbours.boundary_value(), DiPriMeBoostingRegressor, 2500, **few)
+    yield fit_case("boosting, regression", neighbours.boundary_value(), DiPriMeBoostingRegressor, 2500, **few)
     yield fit_case(
-        "boosting, persons", neighbours.person(3), DiPriMeBoostingClassifier, 2000, max_records_per_group=3, **few
+        "boosting, groups", neighbours.person(3), DiPriMeBoostingClassifier, 2000, max_records_per_group=3, **few
     )
 
 
@@ -239,25 +249,30 @@ def _score(name: str, *, numbers: bool) -> Case:
 
 
 def _scores() -> Iterator[Case]:
-    yield _score("private score of classes", numbers=False)
-    yield _score("private score of numbers", numbers=True)
+    yield _score("private classification score", numbers=False)
+    yield _score("private regression score", numbers=True)
 
 
 def _open_domains() -> Iterator[Case]:
-    """Yield ranges and levels that are learnt, by themselves and within a fit that spends half of epsilon on them."""
-    value = neighbours.one_more_value(RARE_VALUE, 2)
+    """Yield learnt ranges and categories, by themselves and within a fit that spends a part of epsilon on them."""
+    n_others = [math.ceil(MIN_EVIDENCE / epsilon) - 1 for epsilon in (4, 4 * DOMAIN_SHARE)]
+    value, in_fit = (neighbours.one_more_value(RARE_VALUE, n) for n in n_others)
 
     def ranges(X: Array, y: Array, groups: Array | None) -> Any:
-        return Domain.learn(X, y, 4.0, target=value.domain.target)
+        known = {"x1": value.domain.features["x1"]}
+        return Domain.learn(X, y, 4.0, features=known, target=value.domain.target)
 
     yield Case("learnt range", value, ranges, 4000)
-    level = neighbours.one_more_level(count_threshold(Fraction(4), LEVEL_DELTA) - 1)
+    category = neighbours.one_more_in_category(count_threshold(Fraction(4), CATEGORY_DELTA) - 1)
 
-    def levels(X: Array, y: Array, groups: Array | None) -> Any:
-        return Domain.learn(X, y, 4.0, target=level.domain.target, delta=float(LEVEL_DELTA))
+    def categories(X: Array, y: Array, groups: Array | None) -> Any:
+        known = {"x0": category.domain.features["x"]}
+        return Domain.learn(X, y, 4.0, features=known, target=category.domain.target, delta=float(CATEGORY_DELTA))
 
-    yield Case("learnt levels", level, levels, 4000, exact=False)
-    yield fit_case("forest on an open domain", value, DiPriMeClassifier, 3000, epsilon=4, method="random", **ONE_SPLIT)
+    yield Case("learnt categories", category, categories, 4000, exact=False)
+    yield fit_case(
+        "forest with an incomplete domain", in_fit, DiPriMeClassifier, 3000, epsilon=4, method="random", **ONE_SPLIT
+    )
 
 
 def _searches() -> Iterator[Case]:

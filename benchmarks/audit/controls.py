@@ -12,19 +12,24 @@ from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
 
+from benchmarks.accounts import open_account
 from benchmarks.audit import neighbours
 from benchmarks.audit.cases import ALMOST_ALL, ONE_SPLIT, Case, depth_by_count, fit_case, fitted
-from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier, DiPriMeRegressor
-from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
-from diprime.paper.accounting import EqualParts
-from diprime.privacy.charges import Charge
-from diprime.privacy.ledger import Ledger
+from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier
+from diprime.forest import train
+from diprime.forest.sums import AccountingPolicy
+from diprime.paper import (
+    DPDecisionForestClassifier,
+    DPRandomForestClassifier,
+    DPRandomForestRegressor,
+    EqualParts,
+    PaperDiPriMeClassifier,
+    PaperDiPriMeRegressor,
+)
+from diprime.privacy.charges import Bound, BoundKind, Charge, Mechanism, ReleaseKind
 from diprime.privacy.measures import PureEpsilon
 from diprime.privacy.mechanisms import gaussian, laplace, selection
-from diprime.privacy.mechanisms.laplace import DISCRETE_LAPLACE
-from diprime.privacy.mechanisms.weights import weight_table
-from diprime.training import train
-from diprime.training.policy import AccountingPolicy
+from diprime.privacy.mechanisms.selection import weight_table
 
 TOO_LITTLE = Fraction(7, 10)
 
@@ -86,9 +91,15 @@ def counts_on_another_ledger() -> Iterator[None]:
     right = train.release_counts
 
     def release(counts: Any, layout: Any, receipt: Any, source: Any) -> Any:
+        right(counts, layout, receipt, source)  # discarded: a session notices a receipt that is not used
         budget = 50 * receipt.charge.epsilon
-        charge = Charge("counts", DISCRETE_LAPLACE, "L1 sensitivity 1", PureEpsilon(budget), calibrated_to=1)
-        return right(counts, layout, Ledger(budget).pay(charge), source)
+        charge = Charge(
+            ReleaseKind.NODE_SUMS,
+            Mechanism.DISCRETE_LAPLACE,
+            Bound(BoundKind.L1, 1),
+            PureEpsilon(budget),
+        )
+        return right(counts, layout, open_account(budget).pay(charge), source)
 
     with patch.object(train, "release_counts", release):
         yield
@@ -151,16 +162,19 @@ def published_decision_forest(epsilon: float, fits: int) -> Control:
 
 def _paper() -> Iterator[Control]:
     title = "accounting as published"
-    exp = {"method": "diprime-exp", "epsilon": 4, "accounting": "paper", **ONE_SPLIT}
+    exp = {"method": "diprime-exp", "epsilon": 4, **ONE_SPLIT}
     numbers, second = neighbours.boundary_value(), neighbours.second_row(32)
-    case = fit_case("forest, diprime-exp, numbers", numbers, DiPriMeRegressor, 4000, max_features=1, **exp)
+    case = fit_case("forest, diprime-exp, regression", numbers, PaperDiPriMeRegressor, 4000, max_features=1, **exp)
     yield Control(title, replace(case, exact=False))
     of_splits = {**exp, "epsilon": 2, "max_features": 32, "split_share": ALMOST_ALL}
-    yield Control(title, fit_case("forest, diprime-exp, 32 features", second, DiPriMeClassifier, 2500, **of_splits))
+    case = fit_case("forest, diprime-exp, 32 features", second, PaperDiPriMeClassifier, 2500, **of_splits)
+    yield Control(title, case)
     yield published_decision_forest(4, 6000)
     one = {"epsilon": 4, "accounting": "paper", "n_estimators": 1, "max_depth": 1, "n_bins": 2}
     empty = neighbours.empty_table(numbers=True)
-    yield Control(title, replace(fit_case("DP-RF, numbers", empty, DPRandomForestRegressor, 6000, **one), exact=False))
+    yield Control(
+        title, replace(fit_case("DP-RF, regression", empty, DPRandomForestRegressor, 6000, **one), exact=False)
+    )
 
 
 def forgotten_charge(epsilon: float, fits: int) -> Control:
@@ -168,19 +182,19 @@ def forgotten_charge(epsilon: float, fits: int) -> Control:
     of = neighbours.empty_table()
     random = {"epsilon": epsilon, "method": "random", "n_estimators": 1}
     case = fit_case("forest, random, depth auto", of, DiPriMeClassifier, fits, **random)
-    return _broken("a forgotten charge", case, counts_on_another_ledger)
+    return _broken("omitted charge", case, counts_on_another_ledger)
 
 
 def public_row_count(fits: int) -> Control:
     """Return fits whose depth tells whether there is one record more."""
-    return _broken("a public row count", replace(depth_by_count(), fits=fits, exact=False), true_counts)
+    return _broken("public number of rows", replace(depth_by_count(), fits=fits, exact=False), true_counts)
 
 
 def ungrouped_persons(epsilon: float, fits: int) -> Control:
     """Return fits that take the records of a person for records of several."""
     of = replace(neighbours.person(3), of_persons=False)
     release = fitted(DiPriMeClassifier, of, epsilon=epsilon, method="random", **ONE_SPLIT)
-    return Control("persons taken for records", Case("forest, random", of, release, fits))
+    return Control("records treated as people", Case("forest, random", of, release, fits))
 
 
 def permuted_parts(fits: int) -> Control:
@@ -189,7 +203,7 @@ def permuted_parts(fits: int) -> Control:
     of = replace(of, rows=of.rows[:1])
     parts = {"epsilon": 2, "method": "random", "n_estimators": 2, "max_depth": 1}
     case = fit_case("forest, random, rows in 2 parts", of, DiPriMeClassifier, fits, **parts)
-    return _broken("parts cut from a permutation", replace(case, exact=False), equal_parts)
+    return _broken("rows assigned by a permutation", replace(case, exact=False), equal_parts)
 
 
 def all_controls() -> list[Control]:

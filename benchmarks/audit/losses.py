@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from benchmarks.audit.transcripts import Release, Transcript, Watch
 from diprime.kernels.constants import ABSENT_COST
+from diprime.privacy.charges import Mechanism
 from diprime.privacy.mechanisms.selection import permute_and_flip_pmf
 
 Array = npt.NDArray[Any]
@@ -78,8 +79,8 @@ def _subsets(release: Release) -> float:
 _LIKELIHOODS: dict[str, Callable[[Release], float]] = {
     "laplace": _laplace,
     "gaussian": _gaussian,
-    "exponential mechanism": _exponential,
-    "permute-and-flip": _permute_and_flip,
+    Mechanism.EXPONENTIAL: _exponential,
+    Mechanism.PERMUTE_AND_FLIP: _permute_and_flip,
     "subsets": _subsets,
 }
 

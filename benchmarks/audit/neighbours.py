@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 CLASSES = ["no", "yes"]
 BIT = Numeric(edges=[0.5])  # a number of which one bit is seen
-LEVELS = Categorical(["a", "b"])
+CATEGORIES = Categorical(["a", "b"])
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Neighbours:
     of_persons: bool = False
 
     def __post_init__(self) -> None:
-        if not self.domain.is_open and (self.domain.encode_target(self.table(with_canary=True)[1]) < 0).any():
+        if self.domain.is_complete and (self.domain.encode_target(self.table(with_canary=True)[1]) < 0).any():
             raise ValueError(f"{self.name}: a target is not in the domain, so its record would not count.")
 
     def table(self, *, with_canary: bool) -> tuple[Array, Array, Array | None]:
         """Return features, target and persons of one of the two tables; the canary comes last."""
         rows = [*self.rows, *self.canary] if with_canary else list(self.rows)
-        X = np.empty((len(rows), len(self.domain.columns)), dtype=object)
+        X = np.empty((len(rows), len(self.domain.column_names)), dtype=object)
         y = np.empty(len(rows), dtype=object)
         for i, row in enumerate(rows):
             X[i], y[i] = row[:-1], row[-1]
@@ -64,8 +64,8 @@ class Neighbours:
 
 
 def _classes(*features: Any, n_classes: int = 2) -> Domain:
-    levels = CLASSES if n_classes == 2 else [f"class {k}" for k in range(n_classes)]
-    return Domain({f"x{j}": feature for j, feature in enumerate(features)}, target=Categorical(levels))
+    categories = CLASSES if n_classes == 2 else [f"class {k}" for k in range(n_classes)]
+    return Domain({f"x{j}": feature for j, feature in enumerate(features)}, target=Categorical(categories))
 
 
 def _numbers(*features: Any) -> Domain:
@@ -87,14 +87,14 @@ def boundary_value() -> Neighbours:
 def last_class(n_classes: int = 4) -> Neighbours:
     """Return the only record of the last class."""
     domain = _classes(BIT, n_classes=n_classes)
-    first, *_, last = domain.target.levels
+    first, *_, last = domain.target.categories
     return Neighbours("last class", domain, [(0.0, first)] * 4, [(0.0, last)])
 
 
 def lone_category() -> Neighbours:
     """Return the only record of a category, among others whose categories balance each other."""
     domain = _classes(Categorical(["a", "b", "c"]))
-    return Neighbours("lone category", domain, [("a", "no"), ("b", "no")], [("c", "yes")])
+    return Neighbours("only record of a category", domain, [("a", "no"), ("b", "no")], [("c", "yes")])
 
 
 def missing_everything(*, numbers: bool = False) -> Neighbours:
@@ -102,7 +102,7 @@ def missing_everything(*, numbers: bool = False) -> Neighbours:
     domain = _numbers(BIT) if numbers else _classes(BIT)
     targets = (0.0, 1.0) if numbers else ("no", "yes")
     return Neighbours(
-        "missing everything", domain, [(0.0, targets[0]), (1.0, targets[0])], [(float("nan"), targets[1])]
+        "record without any value", domain, [(0.0, targets[0]), (1.0, targets[0])], [(float("nan"), targets[1])]
     )
 
 
@@ -114,7 +114,7 @@ def off_balance(n_features: int = 1) -> Neighbours:
     """
     domain = _classes(*[BIT] * n_features)
     rows = [(0.0,) * n_features + ("no",), (float("nan"),) * n_features + ("no",)]
-    return Neighbours("value that no other has", domain, rows, [(1.0,) * n_features + ("yes",)])
+    return Neighbours("unique value", domain, rows, [(1.0,) * n_features + ("yes",)])
 
 
 def second_row(n_features: int) -> Neighbours:
@@ -165,7 +165,7 @@ def low_target() -> Neighbours:
     """
     domain = _numbers(BIT, BIT)
     rows = [(0.0, 0.0, 0.2)] + [(0.0, 0.0, 0.95)] * 6
-    return Neighbours("least target", domain, rows, [(0.0, 0.0, 0.0)])
+    return Neighbours("smallest target", domain, rows, [(0.0, 0.0, 0.0)])
 
 
 def person(n_records: int) -> Neighbours:
@@ -177,25 +177,28 @@ def person(n_records: int) -> Neighbours:
 def alone_among(n_rows: int, n_features: int = 2, n_classes: int = 2) -> Neighbours:
     """Return the only record of its class and its values, among many that are all alike."""
     domain = _classes(*[BIT] * n_features, n_classes=n_classes)
-    levels = domain.target.levels
+    categories = domain.target.categories
     return Neighbours(
-        "lone class among equals",
+        "only record of a class, others identical",
         domain,
-        [(0.0,) * n_features + (levels[0],)] * n_rows,
-        [(1.0,) * n_features + (levels[-1],)],
+        [(0.0,) * n_features + (categories[0],)] * n_rows,
+        [(1.0,) * n_features + (categories[-1],)],
     )
 
 
 def one_more_value(value: float, n_others: int) -> Neighbours:
-    """Return a record with the value that few others have, where a range of it is open.
+    """Return a record with the value that so many others have, where a range of it is open.
 
-    Ranges that cover the value are about e^-epsilon times as likely as all others, until there is one record more.
+    With one record more, their number reaches the least from which a range is learnt. There is another column, without
+    which learning would be refused.
     """
-    domain = Domain({"x": Numeric()}, target=Categorical(CLASSES))
-    return Neighbours("one more of a rare value", domain, [(value, "no")] * n_others, [(value, "no")])
+    domain = Domain({"x0": Numeric(), "x1": Numeric(0, 1)}, target=Categorical(CLASSES))
+    return Neighbours(
+        "one more record with a rare value", domain, [(value, 0.5, "no")] * n_others, [(value, 0.5, "no")]
+    )
 
 
-def one_more_level(n_others: int) -> Neighbours:
-    """Return a record with a level that so many others have: with it, the level reaches the threshold without noise."""
+def one_more_in_category(n_others: int) -> Neighbours:
+    """Return a record with a category that so many others have, which then reaches the threshold without noise."""
     domain = Domain({"x": Categorical()}, target=Categorical(CLASSES))
-    return Neighbours("one more of a level", domain, [("a", "no")] * n_others, [("a", "no")])
+    return Neighbours("one more record with a category", domain, [("a", "no")] * n_others, [("a", "no")])

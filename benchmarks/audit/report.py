@@ -13,42 +13,51 @@ from benchmarks.utility.scores import table
 
 TEXT = """# Audit of ε
 
-Made by `python -m benchmarks.audit --write`, last on {date}, with diprime {version}: {fits:,} fits of {n} settings in
-{minutes:.0f} minutes of one process. Each row has the commit of the library that it was measured at; `--fresh`, before
-a release, measures all of them at one. `--scale` sets the numbers of fits, which are in the tables: more of them bring
-bounds closer to the truth.
+`python -m benchmarks.audit --write` writes this report, last on {date} with diprime {version}.
+The audit made {fits:,} fits of {n} settings in {minutes:.0f} minutes of one process.
+Each row states the commit that was audited; before a release, `--fresh` audits all settings at one commit.
+`--scale` changes the numbers of fits, and more fits bring the bounds closer to the truth.
 
-Two neighbouring tables, with a canary and without, are fitted many times. A quarter of the fits of each table is
-learnt from, another quarter chooses an event, and the other half counts how often it happens. The bounds are those of
-Clopper and Pearson, and all bounds of a row hold together with a confidence of {confidence}. *Model* is what is in the
-file of a model; *transcript* is everything that was released for it. Events are thresholds of single released numbers,
-of a logistic regression and of boosted trees on all of them, and of the *exact loss*: the logarithm of how much
-likelier the transcript is with the canary, computed from the exact distributions of all releases.
+**A lower bound above the claim refutes the claim. {verdict}**
 
-**A bound above the claim refutes the claim. {verdict}**
-
-A bound below the claim shows no more than itself. "Reached" is the power of the audit: where half is reached, a fit has
-to cost about twice its claim to be noticed. The largest exact loss that was seen says how much of ε the canary makes
-use of, whether or not so many fits are enough to see it.
+* **Method**: the audit fits two neighbouring tables many times, one with a canary and one without.
+  It trains the attacker on a quarter of the fits of each table and chooses an event with another quarter.
+  The other half of the fits counts how often the event occurs.
+* **Bounds**: the method is Clopper and Pearson's.
+  All bounds of a row hold simultaneously with a confidence of {confidence}.
+  A bound below the claim proves no more than this bound.
+* **Attacker**: the *model* is the content of the model file, and the *transcript* contains all releases of the fit.
+* **Events**: an event occurs if a statistic exceeds a threshold.
+  The statistic is a single number, the output of a logistic regression or of boosted trees on all numbers, or the exact
+  loss.
+  The *exact loss* is the log-likelihood ratio of the transcript with and without the canary, from the exact
+  distributions of all releases.
+* **Share reached**: this column is the lower bound divided by the claim, and measures the power of the audit.
+  At one half, the audit detects a fit that costs about twice its claim.
+* **Largest exact loss**: this column shows how much of ε the canary uses, even if the fits are too few to detect it.
 
 ## Pure ε
 
 {pure}
-"Splits": they get {splits} of ε. "Window": its quantiles get 0.96 of ε, and those of nodes half of that. No record
-changes both quantiles of a window as far as is charged for each, so that no canary makes use of all of their ε.
+In settings named *splits*, the splits get {splits} of ε.
+In settings named *clipping range*, its quantiles get 0.96 of ε, and the quantiles of nodes get half of that.
+No record changes both quantiles of a clipping range by as much as each is charged for.
+Therefore no canary uses all of their ε.
 
 ## Gaussian releases
 
-δ is that at half of the claimed ε.
+The claimed δ and its lower bound are those at half of the claimed ε.
 
 {gaussian}
 ## Controls
 
-Each of these is broken on purpose, outside of the library, and must be caught.
+Each control is broken on purpose, outside the library, and must be caught.
 
 {controls}
-What the audit does not try: time and memory, messages, other neighbours than these, more rows, more trees and deeper
-ones, attackers who choose what is asked next.
+## Limits
+
+The audit does not cover time and memory, messages, other neighbours, more rows, more or deeper trees, and attackers who
+choose their queries adaptively.
 """
 
 
@@ -165,11 +174,11 @@ def report(run: Run, splits: float) -> str:
     """Return the report as Markdown."""
     honest = [result for result in run.results if not result.control]
     errors = {result.error for result in run.results}
-    head = ["what", "neighbours differ by", "claimed ε"]
-    both = ["lower bound, model", "lower bound, transcript", "reached"]
+    head = ["setting", "neighbours differ by", "claimed ε"]
+    both = ["lower bound, model", "lower bound, transcript", "share reached"]
     deltas = ["claimed δ", "lower bound of δ"]
-    end = ["event", "fits a side", "commit"]
-    broken = ["broken", "what", "neighbours differ by", "claimed", "lower bound", *end, "caught"]
+    end = ["event", "fits per table", "commit"]
+    broken = ["broken", "setting", "neighbours differ by", "claimed", "lower bound", *end, "caught"]
     return TEXT.format(
         date=run.date,
         version=run.version,

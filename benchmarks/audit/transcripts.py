@@ -19,18 +19,17 @@ from unittest.mock import patch
 import numpy as np
 import numpy.typing as npt
 
-import diprime.baselines
 import diprime.estimators.boosting
-import diprime.scoring.scorers  # noqa: F401 -- modules that were imported later would not be watched
-from diprime._util.threads import Threads
-from diprime.engines.assignment import DrawnTrees, IndependentAssignment
+import diprime.paper
+import diprime.scoring  # noqa: F401 -- modules that were imported later would not be watched
+from diprime._util.resources import Threads
+from diprime.forest.engine import IndependentAssignment
+from diprime.forest.rows import DrawnTrees
 from diprime.privacy import randomness
-from diprime.privacy.charges import Receipt
+from diprime.privacy.charges import Mechanism, Receipt
 from diprime.privacy.mechanisms.gaussian import gaussian_sigma, rounded_gaussian
-from diprime.privacy.mechanisms.laplace import discrete_laplace, laplace_scale
-from diprime.privacy.mechanisms.selection import Selection
-from diprime.privacy.mechanisms.subsets import subset_median
-from diprime.privacy.mechanisms.threshold import frequent
+from diprime.privacy.mechanisms.laplace import discrete_laplace, frequent, laplace_scale
+from diprime.privacy.mechanisms.selection import Selection, subset_median
 from diprime.privacy.randomness import RandomSource
 
 Array = npt.NDArray[Any]
@@ -42,7 +41,7 @@ class Release:
 
     Attributes
     ----------
-    mechanism : {"laplace", "gaussian", "exponential mechanism", "permute-and-flip", "subsets", "frequent"}
+    mechanism : {"laplace", "gaussian", "subsets", "frequent"} or Mechanism
         What drew it.
     true : array
         The private numbers that it was drawn for: sums, costs or counts.
@@ -52,7 +51,7 @@ class Release:
         The scale of Laplace noise, the standard deviation of normal noise, or the table of weights.
     """
 
-    mechanism: str
+    mechanism: str | Mechanism
     true: Array
     drawn: Array
     noise: Any = None
@@ -130,7 +129,7 @@ class Watch:
         assert self._now is not None
         return bytes(bytearray(self._now.key[:n]))
 
-    def happened(self, mechanism: str, true: Array, draw: Callable[[], Any], noise: Any = None) -> Any:
+    def happened(self, mechanism: str | Mechanism, true: Array, draw: Callable[[], Any], noise: Any = None) -> Any:
         """Draw a release, or take the earlier one, and keep it."""
         assert self._now is not None
         drawn = draw()  # in any case: it uses a receipt
@@ -141,7 +140,7 @@ class Watch:
             raise _Enough
         return drawn
 
-    def _next(self, mechanism: str, drawn: Any) -> Any:
+    def _next(self, mechanism: str | Mechanism, drawn: Any) -> Any:
         assert self._earlier is not None
         earlier = self._earlier.releases[self._at]
         self._at += 1

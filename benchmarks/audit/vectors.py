@@ -12,8 +12,8 @@ import numpy.typing as npt
 from diprime import Domain, PrivateSearch
 from diprime.estimators.trees import PrivateTrees
 from diprime.model.files import MAGIC, to_bytes
-from diprime.paper.baselines.forest import MultiwayForest
-from diprime.scoring.score import PrivateScore
+from diprime.paper.multiway import MultiwayForest
+from diprime.scoring import PrivateScore
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,8 +1,8 @@
-"""Hostile files, made by a fuzzer: ``python -m benchmarks.fuzz``.
+"""Malicious files from a fuzzer: ``python -m benchmarks.fuzz``.
 
 Model files, domains, budgets, CSV and Parquet files are changed at random, guided by the coverage of the library's
 Python code (atheris, ``pip install 'diprime[fuzz]'``), with lengths and checksums that fit. Each of them must be read,
-or refused in one sentence. An error of any other kind, a process that ends, more time or memory than the limits allow,
+or rejected in one sentence. An error of any other kind, a process that ends, more time or memory than the limits allow,
 and an import, a compilation or a process that a file causes are findings; the command then fails. A minute of each kind
 belongs to every release: ``--seconds 60``. Figures add up over runs until ``--fresh``; inputs that reach new code are
 kept in ``benchmarks/cache/fuzz``, and so are findings.
@@ -29,21 +29,27 @@ from benchmarks.paths import CACHE, RESULTS, ROOT
 
 FOLDER = CACHE / "fuzz"
 HEAD = """\
-# Hostile files
+# Malicious files
 
-`python -m benchmarks.fuzz`: diprime {version} on Python {python}. Figures add up over runs, and begin again
-(`--fresh`) when a finding has been fixed; the table has the date and the commit of the last run of each kind. Files are changed by structure, with lengths and checksums that fit, or byte by byte.
-The coverage of the library's Python code guides the changes; that of compiled code does not. One of {use} files that
-are read is used as well; one of {report} models is reported, and of one of {report} tables a domain is drafted.
+`python -m benchmarks.fuzz` prints this report, last with diprime {version} on Python {python}.
 
-Findings would be: an error that is not one sentence, a process that ends, more than {seconds:g} s of processor time, a
-peak of memory that grows by more than {base} MiB and {times} times the file, and an import, a compilation or a process
-that a file causes. Parquet files are read by a child process first, whose end refuses the file. Here one child
-reads many files, one after the other, and another goes on where it ends.
+* **Counts** add up over runs.
+  They restart (`--fresh`) after a finding is fixed.
+  The table states the date and commit of the last run of each kind.
+* **Changes**: the fuzzer changes files byte by byte, or by structure, with matching lengths and checksums.
+  The coverage of diprime's Python code guides the fuzzer; the coverage of compiled code does not.
+* **Uses**: one of {use} accepted files is also used.
+  The fuzzer also writes a report for one of {report} models, and drafts a domain for one of {report} tables.
+* **Findings** are:
+  * an error whose message is not one sentence,
+  * the end of the process,
+  * more than {seconds:g} s of processor time,
+  * a memory peak that grows by more than {base} MiB and {times} times the file size,
+  * an import, a compilation or a process that a file causes.
 
-| files | inputs | read | refused in one sentence | of these, ended the child | most processor time | peak memory | findings | last run |
-|---|---|---|---|---|---|---|---|---|
-"""  # noqa: E501 -- a table
+| files | inputs | accepted | rejected in one sentence | maximum processor time | peak memory | findings | last run |
+|---|---|---|---|---|---|---|---|
+"""
 MAX_WORKER_SECONDS = 300  # then it is started anew: whatever leaks does not add up
 
 
@@ -86,7 +92,7 @@ def note_end(total: Figures, folder: Path, code: int) -> None:
 
 def add(total: Figures, more: dict[str, Any]) -> None:
     """Add figures to others."""
-    for name in ("inputs", "read", "refused", "ended"):
+    for name in ("inputs", "read", "refused"):
         setattr(total, name, getattr(total, name) + more.get(name, 0))
     for name in ("seconds", "megabytes"):
         setattr(total, name, max(getattr(total, name), more.get(name, 0.0)))
@@ -107,7 +113,7 @@ def report(figures: dict[str, dict[str, Any]]) -> str:
         times=BYTES_PER_BYTE,
     )
     rows = [
-        f"| {kind} | {f['inputs']:,} | {f['read']:,} | {f['refused']:,} | {f['ended'] if kind == 'parquet' else '–'} | "
+        f"| {kind} | {f['inputs']:,} | {f['read']:,} | {f['refused']:,} | "
         f"{f['seconds']:.2f} s | {f['megabytes']:.0f} MB | {len(f['findings'])} | "
         f"{f['last_run']} |"
         for kind, f in figures.items()

@@ -20,8 +20,8 @@ TOKENS: list[Any] = [
     None, True, False, 0, 1, -1, 2, 20, 21, 255, 256, 2**31, 2**53, 2**63, 10**30, 10**400, 0.0, -0.0, 0.5, 1e308,
     float("inf"), float("nan"), "", "0", "1", "1/2", "1/3", "inf", "-1", "1/0", "9" * 400, "1/" + "9" * 400, "1e999",
     "auto", "infer", "paper", "strict", "forest", "boosting", "classification", "regression", "numeric", "integer",
-    "categorical", "date", "linear", "log", "2020-01-01", "9999-12-31", "0001-01-01", "year", "leaf sums", "round sums",
-    "pure epsilon", "Gaussian", "approximate", "read from the data", "learnt privately", "declared", "\u2028", "\x00",
+    "categorical", "date", "linear", "log", "2020-01-01", "9999-12-31", "0001-01-01", "year", "leaf-sums", "round-sums",
+    "pure epsilon", "Gaussian", "approximate", "inferred", "learned", "declared", "\u2028", "\x00",
     "\ud800", "x" * 300, [], {}, [[]], [0, 1], [1, 0], ["a", "b"], ["a", "a"], {"kind": "numeric"},
 ]  # fmt: skip
 """Values that mean something in a domain, a ledger or a model file, or nearly do."""

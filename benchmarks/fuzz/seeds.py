@@ -7,30 +7,36 @@ import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import polars as pl
 
 from benchmarks.paths import ROOT
 from diprime import Budget, DiPriMeBoostingClassifier, DiPriMeRegressor, Domain, Numeric
-from diprime.cli.demo_data import PEOPLE_DOMAIN, synthetic_people
+from diprime.cli import demo
+from diprime.cli.demo import PEOPLE_DOMAIN
 from diprime.model.files import to_bytes
 
 MAX_MODEL_BYTES = 20_000
 
 
+def _people(n: int) -> pl.DataFrame:
+    return cast(pl.DataFrame, pl.from_arrow(demo.synthetic_people(n, 1)))
+
+
 def models() -> Iterator[bytes]:
-    """Yield small models of all formats, and two of the present version: with persons, and with a learnt domain."""
+    """Yield small models from files, and two of new fits: with persons, and with a learnt domain."""
     for path in sorted((ROOT / "tests" / "fixtures").rglob("*.diprime")):
         if path.stat().st_size <= MAX_MODEL_BYTES and path.parent.name != "boosting":  # these are no estimators
             yield path.read_bytes()
-    people = synthetic_people(200, 1)
+    people = _people(200)
     domain = Domain.from_toml(PEOPLE_DOMAIN)
     target = people[domain.target_name or ""]
     boosted = DiPriMeBoostingClassifier(1.0, domain, n_rounds=2, max_records_per_group=2)
-    yield to_bytes(boosted.fit(people.select(domain.columns), target, groups=np.arange(200) // 2)._to_content())
+    yield to_bytes(boosted.fit(people.select(domain.column_names), target, groups=np.arange(200) // 2)._to_content())
     x = np.linspace(0, 10, 100)[:, None]
-    learnt = Domain({"x": Numeric()}, target=Numeric(0, 10)).learn(x, x[:, 0], epsilon=1)
+    learnt = Domain.learn(x, x[:, 0], epsilon=10, target=Numeric(0, 10))
     yield to_bytes(DiPriMeRegressor(1.0, learnt, n_estimators=2, max_depth=2).fit(x, x[:, 0])._to_content())
 
 
@@ -41,11 +47,11 @@ def domains() -> Iterator[bytes]:
         PEOPLE_DOMAIN,
         '[features.day]\nkind = "date"\nlow = "2020-01-01"\nhigh = "2020-12-31"\nparts = ["month", "weekday"]\n\n'
         '[features.n]\nkind = "integer"\nlow = 0\nhigh = 9\n\n[target]\nname = "y"\nkind = "categorical"\n'
-        "levels = [true, 1.5, 2]\n",
+        "categories = [true, 1.5, 2]\n",
         'reviewed_by = "Jane Doe"\n\n[features.income]\nkind = "numeric"\nlow = 0\nhigh = 1e6\nscale = "log"\n\n'
-        '[features."a b"]\nkind = "categorical"\nbuckets = 16\n\n[features.e]\nkind = "numeric"\nedges = [1, 2, 5]\n\n'
+        '[features."a b"]\nkind = "categorical"\nn_buckets = 9\n\n[features.e]\nkind = "numeric"\nedges = [1, 2, 5]\n\n'
         '[target]\nkind = "numeric"\nlow = -1\nhigh = 1\n',
-        Domain({"x": Numeric()}, target=Numeric(0, 10)).learn(x, x[:, 0], epsilon=1).to_toml(),
+        Domain.learn(x, x[:, 0], epsilon=10, target=Numeric(0, 10)).to_toml(),
     ]
     for text in texts:
         yield text.encode()
@@ -54,7 +60,7 @@ def domains() -> Iterator[bytes]:
 
 def tables() -> Iterator[bytes]:
     """Yield CSV files of the people of the demonstration, and some with odd separators, quotes and line ends."""
-    people = synthetic_people(12, 1)
+    people = _people(12)
     yield people.write_csv().encode()
     yield people.write_csv(quote_style="always", separator=";").encode()
     yield people.write_csv(separator="\t").replace("\n", "\r\n").encode()
@@ -64,7 +70,7 @@ def tables() -> Iterator[bytes]:
 
 def parquet() -> Iterator[bytes]:
     """Yield Parquet files of many types, encodings and compressions."""
-    people = synthetic_people(40, 1)
+    people = _people(40)
     odd = pl.DataFrame({
         "age": pl.Series([1, None, 3], dtype=pl.Int8), "income": ["low", None, "high"],
         "d": pl.Series([1, 2, None]).cast(pl.Date), "t": pl.Series([1, 2, None]).cast(pl.Datetime("ms", "UTC")),
@@ -86,11 +92,11 @@ def budgets() -> Iterator[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         for i, (delta, pure) in enumerate([(0, None), (Fraction(1, 10**6), None), (Fraction(1, 10**6), Fraction(1))]):
             path = Path(folder) / str(i)
-            budget = Budget.create(path, 3, delta, pure=pure)
+            budget = Budget.create(path, 3, delta, pure_epsilon=pure)
             yield path.read_bytes()
             budget.charge("a forest", epsilon=Fraction(1, 2))
             if delta and pure is None:
-                budget.charge("levels of a column", epsilon=Fraction(1, 10), delta=Fraction(1, 10**8))
+                budget.charge("categories of a column", epsilon=Fraction(1, 10), delta=Fraction(1, 10**8))
             if delta:
                 budget.charge("a boosted model", mu_squared=Fraction(1, 100))
             budget.charge("a score", epsilon=Fraction(1, 10))

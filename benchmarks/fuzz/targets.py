@@ -6,32 +6,30 @@ A target returns whether the file was read or refused. Any other error passes th
 from __future__ import annotations
 
 import re
-import time
 import zlib
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 import diprime
-from benchmarks.fuzz.shared_child import Server, SharedChild
 from diprime import ModelFileError
-from diprime.cli import parquet_file
-from diprime.cli.data_files import DataFile, InputError, read_domain
-from diprime.cli.demo_data import PEOPLE_DOMAIN
+from diprime._util import InputError
+from diprime.cli.demo import PEOPLE_DOMAIN
 from diprime.cli.drafting import draft
+from diprime.cli.options import read_domain
 from diprime.domain import Domain
-from diprime.model.tree_view import read_tree
-from diprime.output.report import render
+from diprime.inspection.views import read_tree
 from diprime.privacy.budget import Budget
-from diprime.privacy.spending import BudgetError
+from diprime.privacy.session import BudgetError
+from diprime.report import render
+from diprime.sources.data_files import DataFile
 
-Outcome = Literal["read", "refused", "ended"]
-"""Whether a file was read, or refused, perhaps because it has ended the child."""
+Outcome = Literal["read", "refused"]
 Target = Callable[[bytes], Outcome]
 
 MAX_LENGTH = 40_000  # of a file
@@ -81,10 +79,11 @@ def model_target(folder: Path) -> Target:
 
 def use_model(model: Any) -> None:
     """Predict with a model, and write it again."""
-    rows = np.random.default_rng(0).normal(size=(4, len(model.domain_.columns)))
-    dates = [name for name, feature in model.domain_.features.items() if isinstance(feature, diprime.Date)]
-    columns = dict(zip(model.domain_.columns, rows.T, strict=True))  # a schema could not have the name ""
-    X = pl.DataFrame(columns).with_columns(pl.lit(None).alias(name) for name in dates)
+    rows = np.random.default_rng(0).normal(size=(4, len(model.domain_.column_names)))
+    of_numbers = (diprime.Numeric, diprime.Integer)
+    without_numbers = [name for name, feature in model.domain_.features.items() if not isinstance(feature, of_numbers)]
+    columns = dict(zip(model.domain_.column_names, rows.T, strict=True))  # a schema could not have the name ""
+    X = pl.DataFrame(columns).with_columns(pl.lit(None).alias(name) for name in without_numbers)
     outputs = model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
     if not np.isfinite(outputs).all() or not np.isfinite(model.feature_importances_).all():
         raise WrongMessageError("a prediction or an importance is not finite")
@@ -112,8 +111,8 @@ def use_domain(domain: Domain) -> None:
     """Write a domain and read it again, and encode rows."""
     if Domain.from_toml(domain.to_toml()) != domain or Domain.from_json(domain.to_json()) != domain:
         raise WrongMessageError("a domain that was written is another one")
-    if not domain.is_open:
-        domain.encode(np.zeros((2, len(domain.columns)), dtype=object))
+    if domain.is_complete:
+        domain.encode(np.zeros((2, len(domain.column_names)), dtype=object))
 
 
 def budget_target(folder: Path) -> Target:
@@ -179,8 +178,8 @@ def read_rows(path: Path, *, with_draft: bool) -> Outcome:
         return "read"
     domain = Domain(features, _DOMAIN.target)
     try:
-        for batch in file.decoded_batches(features, lambda share: None):
-            domain.encode(batch)
+        for values, _ in file.read(features, domain.missing_texts):
+            domain.encode(pa.table(values))
     except InputError as error:
         return refused(error, path)
     except TypeError as error:  # a column of another type, as Parquet has them
@@ -190,31 +189,15 @@ def read_rows(path: Path, *, with_draft: bool) -> Outcome:
     return "read"
 
 
-class ParquetTarget:
-    """What reads a Parquet file as the commands do, except that one child reads many files.
+def parquet_target(folder: Path) -> Target:
+    """Return what reads a Parquet file as the commands do."""
+    path = folder / "input.parquet"
 
-    Parameters
-    ----------
-    folder : Path
-        Where files are written.
-    """
+    def run(data: bytes) -> Outcome:
+        path.write_bytes(data)
+        return read_rows(path, with_draft=chosen(data, REPORT_EVERY))
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "input.parquet"
-        self._server = Server(MAX_LENGTH)
-        parquet_file._Child = partial(SharedChild, self._server)  # type: ignore[assignment, misc]
-
-    def __call__(self, data: bytes) -> Outcome:
-        """Read a file."""
-        n_ended = self._server.n_ended
-        self._path.unlink(missing_ok=True)  # polars may still have the last one in memory
-        self._path.write_bytes(data)
-        outcome = read_rows(self._path, with_draft=chosen(data, REPORT_EVERY))
-        return "ended" if outcome == "refused" and self._server.n_ended > n_ended else outcome
-
-    def clock(self) -> float:
-        """Return the processor time of this process and of its child."""
-        return time.process_time() + self._server.seconds
+    return run
 
 
 TARGETS: dict[str, Callable[[Path], Target]] = {
@@ -222,5 +205,5 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
     "domain": domain_target,
     "budget": budget_target,
     "csv": csv_target,
-    "parquet": ParquetTarget,
+    "parquet": parquet_target,
 }

@@ -8,7 +8,6 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,8 +42,6 @@ class Figures:
     ----------
     inputs, read, refused : int
         The number of files, of those that were read, and of those that were refused in one sentence.
-    ended : int
-        The number of those, among the latter, that have ended the child that reads Parquet files.
     seconds : float
         The most processor time that a file took.
     megabytes : float
@@ -58,7 +55,6 @@ class Figures:
     inputs: int = 0
     read: int = 0
     refused: int = 0
-    ended: int = 0
     seconds: float = 0.0
     megabytes: float = 0.0
     findings: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -78,7 +74,6 @@ class Watch:
 
     def __init__(self, target: Target, folder: Path) -> None:
         self._target, self._folder = target, folder
-        self._clock: Callable[[], float] = getattr(target, "clock", time.process_time)
         self.figures = Figures(megabytes=_peak_bytes() / 1e6)
         self._is_reading = False
 
@@ -89,13 +84,12 @@ class Watch:
 
     def run(self, data: bytes) -> None:
         """Run the target, and note what is wrong."""
-        figures, before, peak = self.figures, self._clock(), _peak_bytes()
+        figures, before, peak = self.figures, time.process_time(), _peak_bytes()
         self._is_reading = True
         try:
             outcome: Outcome = self._target(data)
             figures.read += outcome == "read"
-            figures.refused += outcome != "read"
-            figures.ended += outcome == "ended"
+            figures.refused += outcome == "refused"
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 -- panics of polars are no exceptions
@@ -103,7 +97,7 @@ class Watch:
             self._find(_place(error), traceback.format_exc(), data)
         finally:
             self._is_reading = False
-        seconds, growth = self._clock() - before, _peak_bytes() - peak
+        seconds, growth = time.process_time() - before, _peak_bytes() - peak
         if seconds > MAX_SECONDS:
             self._find("takes too long", f"{seconds:.1f} s", data)
         if growth > BASE_BYTES + BYTES_PER_BYTE * len(data):

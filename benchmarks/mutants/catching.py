@@ -22,8 +22,8 @@ def pytest_configure(config: Any) -> None:
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Run the checks of scikit-learn last: they take long, and are about other things."""
-    items.sort(key=lambda item: "scikit_learn" in item.nodeid)
+    """Run Spark and the checks of scikit-learn last: they take long."""
+    items.sort(key=lambda item: ("scikit_learn" in item.nodeid, "spark" in item.nodeid))
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:

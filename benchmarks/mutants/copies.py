@@ -18,7 +18,7 @@ from benchmarks.paths import ROOT
 # What tests read. Compiled kernels come along with src.
 _COPIED = ("benchmarks", "docs", "examples", "src", "tests")
 _IGNORED = shutil.ignore_patterns("__pycache__", "cache", "*.egg-info", ".hypothesis")
-_NEEDED_TO_COMPILE = ("__init__.py", "_util/__init__.py", "_util/version.py", "kernels/constants.py")
+_NEEDED_TO_COMPILE = ("__init__.py", "_util/__init__.py", "kernels/constants.py")
 
 
 _INSTALLING = threading.Lock()

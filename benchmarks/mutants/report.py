@@ -8,12 +8,14 @@ from benchmarks.mutants.catalogue import Mutant
 from benchmarks.mutants.results import Results
 from benchmarks.mutants.running import Outcome
 
-TEXT = """# Mutants
+TEXT = """# Mutation tests
 
-Made by `python -m benchmarks.mutants --write`. A mutant is the library with one privacy bug, planted on purpose: too
-little noise, a charge that is forgotten, a record that counts twice. Each is planted in a copy of the repository, and
-the tests nearest to it are run until one fails. That test passes without the mutant. Digests of seeded fits, which any
-change breaks, do not count.
+`python -m benchmarks.mutants --write` writes this report.
+A mutant is a copy of diprime with one planted privacy bug, for example too little noise, an omitted charge, or a record
+that counts twice.
+The command plants each bug in a copy of the repository and runs tests until one fails, the nearest first.
+That test must pass without the mutant.
+Tests that only compare digests of seeded fits do not count, because any change breaks them.
 
 **{caught} of {n} mutants are caught. {survived}**{missing}
 
@@ -27,7 +29,7 @@ def status_of(mutant: Mutant, outcome: Outcome | None, *, proven: bool) -> str:
         return "not run"
     if not outcome.caught_by:
         return f"no test: {mutant.harmless}" if mutant.harmless else "**NO TEST**"
-    return f"`{outcome.caught_by.removeprefix('tests/')}`" + ("" if proven else " (**which fails without it too**)")
+    return f"`{outcome.caught_by.removeprefix('tests/')}`" + ("" if proven else " (**also fails without the mutant**)")
 
 
 def is_caught(outcome: Outcome | None) -> bool:
@@ -50,10 +52,10 @@ def report(mutants: Sequence[Mutant], results: Results) -> str:
         o is not None and not o.caught_by and bool(m.harmless) for m, o in zip(mutants, outcomes, strict=True)
     )
     n_survivors = len(survivors(mutants, results))
-    none = "No other that was run survives." if n_missing else "No other survives." if n_harmless else "None survives."
-    survived = f"{n_survivors} survive." if n_survivors else none
+    others = f"No {'other ' if n_harmless else ''}mutant that was run survives."
+    survived = f"{n_survivors} survive." if n_survivors else others
     if n_harmless:
-        survived = f"{n_harmless} change nothing that matters, with the argument below. {survived}"
+        survived = f"{n_harmless} are harmless, for the reasons below. {survived}"
     areas = list(dict.fromkeys(mutant.area for mutant in mutants))
     return TEXT.format(
         caught=n_caught,
@@ -76,7 +78,7 @@ def _summary(areas: Sequence[str], mutants: Sequence[Mutant], outcomes: Sequence
 
 
 def _area(area: str, mutants: Sequence[Mutant], results: Results) -> str:
-    lines = [f"## {area}", "", "| mutant | what it breaks | caught by | seconds |", "|---|---|---|---:|"]
+    lines = [f"## {area}", "", "| mutant | bug | caught by | seconds |", "|---|---|---|---:|"]
     for mutant in mutants:
         outcome = results.outcome(mutant)
         proven = outcome is None or not outcome.caught_by or results.passes_without(outcome.caught_by)

@@ -85,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
     of_tables.add_argument("--only", type=_listed(NAMES), default=list(NAMES), help="data sets, separated by commas")
     of_tables.add_argument("--methods", type=_listed(tables.METHODS), default=list(tables.METHODS))
     of_tables.add_argument("--again", action="store_true", help="measure again; if interrupted, continue without it")
-    of_oddities = commands.add_parser("oddities", help="which oddities of the authors' code explain the differences")
+    of_oddities = commands.add_parser("oddities", help="discrepancies of the authors' code")
     of_oddities.set_defaults(run=show_oddities)
     of_figures = commands.add_parser("figures", help="every figure of the paper and its appendix")
     of_figures.set_defaults(run=draw_figures)

@@ -20,7 +20,13 @@ from tqdm import tqdm
 
 from benchmarks.data import Dataset, load
 from diprime import DiPriMeClassifier, DiPriMeRegressor, Ledger, PrivacyWarning
-from diprime.baselines import DPDecisionForestClassifier, DPRandomForestClassifier, DPRandomForestRegressor
+from diprime.paper import (
+    DPDecisionForestClassifier,
+    DPRandomForestClassifier,
+    DPRandomForestRegressor,
+    PaperDiPriMeClassifier,
+    PaperDiPriMeRegressor,
+)
 
 METHODS = {
     "Median": "diprime-exp",
@@ -35,6 +41,12 @@ PEERS = {
     ("ERT", "regression"): ExtraTreesRegressor,
     ("RF", "classification"): RandomForestClassifier,
     ("ERT", "classification"): ExtraTreesClassifier,
+}
+OURS: dict[tuple[str, str], Any] = {
+    ("strict", "regression"): DiPriMeRegressor,
+    ("strict", "classification"): DiPriMeClassifier,
+    ("paper", "regression"): PaperDiPriMeRegressor,
+    ("paper", "classification"): PaperDiPriMeClassifier,
 }
 BASELINES: dict[str, dict[str, Any]] = {
     "DP-RF": {"regression": DPRandomForestRegressor, "classification": DPRandomForestClassifier},
@@ -115,12 +127,11 @@ class Fit:
                 self.epsilon, data.binned_domain(), n_estimators=self.trees, max_depth=self.depth,
                 accounting=self.accounting, n_jobs=1, random_state=seed, **unpruned,
             )  # fmt: skip
-        ours = DiPriMeRegressor if data.task == "regression" else DiPriMeClassifier
-        return ours(
+        return OURS[self.accounting, data.task](
             self.epsilon, data.domain, method=METHODS[self.method], n_estimators=self.trees, max_depth=self.depth,
             max_features="auto" if self.method == "joint" else self.features,
             split_share="auto" if self.method == "joint" else self.share,
-            partition=self.partition, accounting=self.accounting, n_jobs=1, random_state=seed,
+            disjoint_rows=self.partition, n_jobs=1, random_state=seed,
         )  # fmt: skip
 
     def fitted(self, data: Dataset, X: pd.DataFrame, y: np.ndarray, seed: int) -> Any:

@@ -12,6 +12,7 @@ from scipy import stats
 from benchmarks.data import COMPLETE, Dataset
 from benchmarks.paper.fits import BASELINES, Fit, Results
 from benchmarks.paper.published import FINAL_RUN, best_private
+from diprime.privacy.charges import Mechanism
 
 NON_PRIVATE = ("RF", "ERT", "Median")
 METHODS = (*NON_PRIVATE, "DP-RF", "DP-DF", "DP-ERT", "DiPriMe", "DiPriMeExp", "DiPriMeFlip", "joint")
@@ -121,15 +122,13 @@ def compared(
 
 def table(data: Dataset, results: Results, repeats: int) -> str:
     """Return the table of one data set."""
-    what = "accuracy"
-    if data.task == "regression":
-        what = f"mean squared error × 10^{POWERS[data.name]}"
+    score = f"Mean squared error × 10^{POWERS[data.name]}" if data.task == "regression" else "Accuracy"
     lines = [
         f"### {data.title}" + (f" ({data.note})" if data.note else ""),
         "",
-        f"{what[0].upper()}{what[1:]}, ε = {data.epsilon:g}, {len(data.X):,} rows.",
+        f"{score}, ε = {data.epsilon:g}, {len(data.X):,} rows.",
         "",
-        "| method | published | ours as published | | ours strict | ours strict, ε/10 |",
+        "| method | published | diprime, as published | | diprime, strict | diprime, strict, ε/10 |",
         "|---|---|---|---|---|---|",
     ]
     plan = cells(data, repeats)
@@ -165,7 +164,7 @@ def claims(sets: list[Dataset], results: Results, repeats: int) -> str:
 
     def where(better: Callable[[Dataset], bool], among: list[Dataset]) -> str:
         names = [data.title for data in among if better(data)]
-        return f"{len(names)} of {len(among)} sets" + (f" ({', '.join(names)})" if names else "")
+        return f"{len(names)} of {len(among)} data sets" + (f" ({', '.join(names)})" if names else "")
 
     def beats_paper(data: Dataset, column: str) -> bool:
         printed = best_private(data.name)[1].error
@@ -182,23 +181,26 @@ def claims(sets: list[Dataset], results: Results, repeats: int) -> str:
             f"At {at}:",
             "",
             f"* The best of {', '.join(family)} is better than DP-ERT on {random}.",
-            f"* DP-RF is better than the best of them on {binned}.",
-            f"* `joint` is better than the best private number that the paper has, at all of its ε, on {paper}.",
+            f"* DP-RF is better than the best of these three on {binned}.",
+            f"* `joint` is better than the paper's best private method, which has the paper's ε, on {paper}.",
             "",
         ]
 
-    title = "## What the paper claims, by strict accounting"
-    return "\n".join([title, "", *section("strict", "the paper's ε"), *section("strict, ε/10", "a tenth of it")])
+    title = "## Claims of the paper with strict accounting"
+    return "\n".join(
+        [title, "", *section("strict", "the paper's ε"), *section("strict, ε/10", "a tenth of the paper's ε")]
+    )
 
 
 def costs(sets: list[Dataset], repeats: int) -> str:
     """Return what the published budgets cost by strict accounting, from the ledgers of fits."""
     lines = [
-        "## What the published ε costs",
+        "## Cost of the published ε",
         "",
-        "From the ledgers, which depend on no row: the cost of all splits and of all noisy sums, by strict accounting.",
+        "The ledgers give the cost of all splits and of all noisy sums by strict accounting.",
+        "They do not depend on the rows.",
         "",
-        "| method | task | K | ε counted | splits | sums | together |",
+        "| method | task | K | ε as published | splits | sums | splits and sums |",
         "|---|---|---|---|---|---|---|",
     ]
     rows = {}
@@ -209,8 +211,8 @@ def costs(sets: list[Dataset], repeats: int) -> str:
                 rows.setdefault((METHODS.index(method), method, data.task, k), (fit, data))
     for (_, method, task, k), (fit, data) in sorted(rows.items(), key=lambda row: row[0]):
         ledger = fit.ledger(data)
-        sums = sum(c.strict_total for c in ledger.charges if c.mechanism == "discrete Laplace")
-        splits = sum(c.strict_total for c in ledger.charges if c.mechanism != "discrete Laplace")
+        sums = sum(c.strict_total for c in ledger.charges if c.mechanism == Mechanism.DISCRETE_LAPLACE)
+        splits = sum(c.strict_total for c in ledger.charges if c.mechanism != Mechanism.DISCRETE_LAPLACE)
         shown = [f"{float(e):.4g}".replace("inf", "∞") for e in (ledger.total, splits, sums, splits + sums)]
         lines.append(f"| {method} | {task} | {k} | {' | '.join(shown)} |")
     return "\n".join([*lines, ""])
@@ -222,27 +224,31 @@ def report(sets: list[Dataset], results: Results, repeats: int, command: str) ->
     parts = [
         "# Tables 1 and 2 of the paper",
         "",
-        f"Written by `{command}`: {repeats} repeats, each on random nine tenths of the rows, the same for all methods.",
+        f"`{command}` writes this report.",
+        f"In each of {repeats} repeats, it trains all methods on the same random nine tenths of the rows.",
         "",
-        "* *Published*: the final run of the authors' notebook, from which the paper's tables were made.",
-        '* *Ours as published*: `accounting="paper"` with the paper\'s depth, K, ρ and ε. ✓ where the two means are no',
-        "  further apart than the two intervals added together. DP-ERT's accuracy is one minus mean |y − p|, and",
-        "  DP-DF's ε is 1, as in the authors' code.",
-        "* *Ours strict*: the same settings, every charge counted; the noise of DP-DF is that of the common ε. The row",
-        "  **joint** has the library's defaults.",
-        "* ±: 95 %, Student's t over the repeats, the standard deviation as the authors take it.",
+        "* **Published**: the final run of the authors' notebook, which is the source of the paper's tables.",
+        '* **diprime, as published**: `accounting="paper"` with the paper\'s depth, K, ρ and ε.',
+        "  As in the authors' code, the accuracy of DP-ERT is one minus the mean of |y − p|, and DP-DF has ε = 1.",
+        "  A cell meets the published number (✓) if the means differ by at most the sum of the two half widths.",
+        "* **diprime, strict**: the same settings, with every charge counted.",
+        "  DP-DF has the same ε as the other methods, and **joint** has diprime's defaults.",
+        "* **±**: the half width of a 95 % confidence interval, with Student's t over the repeats and the authors'",
+        "  definition of the standard deviation.",
         "",
     ]
     if must:
         outside = ", ".join(f"{method} on {data.title}" for data, method, meets in must if not meets) or "none"
         parts += [
-            f"{', '.join(REPRODUCED)} on the paper's own rows: {sum(meets for *_, meets in must)} of {len(must)} cells "
-            f"meet. Outside: {outside}; see [oddities.md](oddities.md).",
+            "The following cells meet the published numbers, on data sets with the paper's own rows:",
             "",
+            f"* {', '.join(REPRODUCED)}: {sum(meets for *_, meets in must)} of {len(must)} cells meet.",
+            f"  Exceptions: {outside}; see [discrepancies](oddities.md).",
         ]
     for method in ("DP-RF", "DP-DF", "DP-ERT"):
         found = [meets for *_, meets in compared(sets, results, repeats, (method,))]
-        parts += [f"{method}: {sum(found)} of {len(found)} cells meet.", ""]
+        parts.append(f"* {method}: {sum(found)} of {len(found)} cells meet.")
+    parts.append("")
     for title, task in (("Table 1: regression", "regression"), ("Table 2: classification", "classification")):
         parts += [f"## {title}", "", *(table(d, results, repeats) for d in sets if d.task == task)]
     return "\n".join([*parts, claims(sets, results, repeats), costs(sets, repeats)])

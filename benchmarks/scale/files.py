@@ -32,18 +32,24 @@ def report(
     yield from [
         "# Files larger than memory",
         "",
-        f"`python -m benchmarks.scale --parts files`: {N_FEATURES} features of one decimal in Parquet files, "
-        f"{os.cpu_count()} cores ({platform.machine()}), diprime {diprime.__version__}. Load at the start: "
-        f"{os.getloadavg()[0]:.1f}.",
+        "`python -m benchmarks.scale --parts files` prints this report.",
+        f"The data have {N_FEATURES} features with one decimal place, in Parquet files.",
+        f"The machine has {os.cpu_count()} cores ({platform.machine()}), a load of {os.getloadavg()[0]:.1f} at the "
+        f"start, and diprime {diprime.__version__}.",
         "",
-        "From files, reading and encoding are part of the time, and so is the process that reads ahead; in memory, the "
-        "matrix is there before. Modules are imported before. Processor time is that of all cores: unlike seconds, it "
-        "hardly depends on what else the machine has to do. Times of up to a million rows are medians of "
-        f"{N_SHORT} fits. Memory is what the processes have that belongs to no file (RssAnon and RssShmem of /proc, "
-        "every 50 ms): the interpreter is part of it, the system's file cache is not.",
+        "* **Time from files** includes reading, encoding and the process that reads ahead.",
+        "* **Time in memory** begins when the matrix is in memory.",
+        "* **Imports** of modules are not part of the time.",
+        "* **Processor seconds** are the sum over all cores.",
+        "  Unlike seconds, they hardly depend on the other load of the machine.",
+        "* **Ratios** compare the time per row with that of a fit in memory.",
+        f"* **Repeats**: times of up to a million rows are medians of {N_SHORT} fits.",
+        "* **Memory** is the memory of all processes that belongs to no file (RssAnon and RssShmem of /proc, every "
+        "50 ms).",
+        "  It includes the interpreter, but not the system's file cache.",
         "",
-        "| fit | rows | from | seconds | processor seconds | µs of a processor a row | × in memory, processor "
-        "| × in memory, clock | memory, MiB |",
+        "| fit | rows | source | seconds | processor seconds | processor µs per row | ratio, processor seconds "
+        "| ratio, seconds | memory, MiB |",
         "|---|---:|---|---:|---:|---:|---:|---:|---:|",
     ]
     bases: dict[tuple[str, str], Fit] = {}

@@ -1,7 +1,7 @@
 """The same seed gives the same model, bit for bit, wherever the rows are: a part of ``python -m benchmarks.scale``.
 
 The rows have numbers, on a plain and on a log scale, categories of text and of numbers, missing values, values out of
-range and unknown levels, among features and targets alike.
+range and unknown categories, among features and targets alike.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ import pandas as pd
 
 import diprime
 from benchmarks.scale.measuring import MODELS, SEED
-from diprime import Categorical, Domain, Numeric
+from diprime import Categorical, Domain, Numeric, sources
 from diprime.model.files import to_bytes
-from diprime.reading import read_files
 
 N_ROWS = 200_000
 N_FILES = 6
@@ -98,9 +97,9 @@ def in_memory(models: Models, table: Table) -> None:
 
 def from_files(models: Models, table: Table, n_partitions: int) -> None:
     n_rows = -(-len(table.frame) // n_partitions)
-    with mock.patch.object(diprime.engines.batches, "PARTITION_ROWS", n_rows):
+    with mock.patch.object(diprime.execution.partition, "PARTITION_ROWS", n_rows):
         for model in models:
-            model.fit_batches(read_files(table.files, model.domain), scratch=table.folder)
+            model.fit(sources.files(table.files, scratch=table.folder))
 
 
 def on_dask(models: Models, table: Table, n_workers: int) -> None:
@@ -151,12 +150,13 @@ def digests(way: Way, table: Table, kinds: Sequence[tuple[str, str]] = tuple(MOD
 def report(n_rows: int = N_ROWS, folder: Path | None = None) -> Iterator[str]:
     """Yield the lines of the report; raise an error if models differ."""
     yield from [
-        "# The same model everywhere",
+        "# Identical models from all sources",
         "",
-        f"`python -m benchmarks.scale --parts identity`: model files of one seed, for {n_rows:,} rows with categories, "
-        f"missing values, values out of range and unknown levels; diprime {diprime.__version__}.",
+        f"`python -m benchmarks.scale --parts identity` prints this report, last with diprime {diprime.__version__}.",
+        "Cells are digests of model files with the same seed.",
+        f"The {n_rows:,} rows include categories, missing values, values out of range and unknown categories.",
         "",
-        "| rows in | " + " | ".join(f"{kind}, {task}" for kind, task in MODELS) + " |",
+        "| source | " + " | ".join(f"{kind}, {task}" for kind, task in MODELS) + " |",
         "|---|" + "---|" * len(MODELS),
     ]
     with _table(n_rows, folder) as table:

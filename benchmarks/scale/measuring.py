@@ -17,7 +17,7 @@ from typing import Any
 import diprime
 from benchmarks.paths import ROOT
 from benchmarks.scale.data import N_FEATURES, TARGETS, domain_of
-from diprime.reading import read_files
+from diprime import sources
 
 MODELS = {
     ("forest", "classification"): diprime.DiPriMeClassifier,
@@ -66,7 +66,7 @@ def fit_here(request: str) -> dict[str, Any]:
     with _PeakMemory() as memory:
         start, cpu = time.perf_counter(), _cpu_seconds()
         if data is None:
-            model.fit_batches(read_files(files, model.domain), scratch=scratch)
+            model.fit(sources.files(files, scratch=scratch))
         else:
             model.fit(*data)
         seconds, cpu = time.perf_counter() - start, _cpu_seconds() - cpu

@@ -27,7 +27,7 @@ from benchmarks.speed.measuring import N_FEATURES, domain
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier
 from diprime.model.files import to_bytes
 
-NAMES = list(domain().columns)
+NAMES = list(domain().column_names)
 N_WORKERS = 2
 PARTITIONS_PER_WORKER = 2
 N_ROUNDS = 3
@@ -106,12 +106,14 @@ def report(client: Client, n_rows: int, rounds: int = N_ROUNDS) -> Iterator[str]
     yield from [
         "# Dask",
         "",
-        f"`python -m benchmarks.scale --parts dask`: {n_rows:,} × {N_FEATURES} float32 in pandas DataFrames, binary "
-        f"target, {N_WORKERS} workers of one thread on {os.cpu_count()} cores ({platform.machine()}), diprime "
-        f"{diprime.__version__}, medians of {rounds} rounds taken in turns. In memory, a fit has {N_WORKERS} threads. "
-        f"Load at the start: {os.getloadavg()[0]:.1f}.",
+        "`python -m benchmarks.scale --parts dask` prints this report.",
+        f"The data are {n_rows:,} × {N_FEATURES} float32 values in pandas DataFrames with a binary target.",
+        f"The cluster has {N_WORKERS} workers with one thread each, and a fit in memory has {N_WORKERS} threads.",
+        f"The machine has {os.cpu_count()} cores ({platform.machine()}), a load of {os.getloadavg()[0]:.1f} at the "
+        f"start, and diprime {diprime.__version__}.",
+        f"Times are medians of {rounds} rounds, in which the fits take turns.",
         "",
-        "| fit | seconds | processor seconds, here | processor seconds, workers | × in memory |",
+        "| fit | seconds | processor seconds, client | processor seconds, workers | ratio to memory |",
         "|---|---:|---:|---:|---:|",
     ]
     on_dask, in_memory = make_rows(n_rows)
@@ -127,9 +129,10 @@ def report(client: Client, n_rows: int, rounds: int = N_ROUNDS) -> Iterator[str]
     yield _row(f"boosting, {PEER_ROUNDS} rounds, dask", short, "")
     yield _row(f"LightGBM's Dask interface, {PEER_ROUNDS} rounds", peer, "")
     yield ""
-    yield "The models in memory and on Dask are equal, bit for bit. " + (
+    yield "The models in memory and on Dask are bit-identical."
+    yield (
         f"LightGBM takes {peer.ratio(taken['forest']):.1f} times as long as the forest on Dask, and "
-        f"{peer.ratio(short):.1f} times as long as boosting with as many rounds."
+        f"{peer.ratio(short):.1f} times as long as boosting with the same number of rounds."
     )
 
 

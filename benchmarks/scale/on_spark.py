@@ -30,7 +30,7 @@ from benchmarks.speed.measuring import N_FEATURES, domain
 from diprime import DiPriMeBoostingClassifier, DiPriMeClassifier
 from diprime.model.files import to_bytes
 
-NAMES = list(domain().columns)
+NAMES = list(domain().column_names)
 N_EXECUTORS = 2
 PARTITIONS_PER_EXECUTOR = 2
 ROUNDS = 2
@@ -101,12 +101,15 @@ def report(spark: SparkSession, n_rows: int, rounds: int, fits: dict[str, Fit]) 
     yield from [
         "# Spark",
         "",
-        f"`python -m benchmarks.scale --parts spark`: {n_parts * ROWS_AT_A_TIME:,} × {N_FEATURES} float32, binary "
-        f"target, {N_EXECUTORS} executors of one processor on {os.cpu_count()} cores ({platform.machine()}), Spark "
-        f"{spark.version} with `{_SOCKETS}`, diprime {diprime.__version__}, best of {rounds} rounds. In memory, a fit "
-        f"has {N_EXECUTORS} threads. Load at the start: {os.getloadavg()[0]:.1f}.",
+        "`python -m benchmarks.scale --parts spark` prints this report.",
+        f"The data are {n_parts * ROWS_AT_A_TIME:,} × {N_FEATURES} float32 values with a binary target.",
+        f"The cluster has {N_EXECUTORS} executors with one core each, and a fit in memory has {N_EXECUTORS} threads.",
+        f"Spark is version {spark.version} with `{_SOCKETS}`.",
+        f"The machine has {os.cpu_count()} cores ({platform.machine()}), a load of {os.getloadavg()[0]:.1f} at the "
+        f"start, and diprime {diprime.__version__}.",
+        f"Times are the best of {rounds} rounds.",
         "",
-        "| fit | seconds in memory | seconds in Spark | × in memory |",
+        "| fit | seconds in memory | seconds in Spark | ratio to memory |",
         "|---|---:|---:|---:|",
     ]
     numbers = spark.range(0, n_parts, numPartitions=N_EXECUTORS * PARTITIONS_PER_EXECUTOR)
@@ -121,7 +124,7 @@ def report(spark: SparkSession, n_rows: int, rounds: int, fits: dict[str, Fit]) 
     finally:
         table.unpersist()
     yield ""
-    yield "The models in memory and in Spark are equal, bit for bit."
+    yield "The models in memory and in Spark are bit-identical."
 
 
 def report_here(n_rows: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a private search chooses, and how good its model is: ``python -m benchmarks.search``.
+"""Choices and errors of private searches: ``python -m benchmarks.search``.
 
 Results are kept in ``benchmarks/results/search.jsonl`` and only missing ones are measured, so a run can be interrupted
 at any time.
@@ -24,7 +24,9 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=names, default=names, metavar="SET")
     parser.add_argument("--data", help="the directory of Parquet files (default: see benchmarks.data)")
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes (default: all cores)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="number of processes (default: all cores)"
+    )
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing new after this many minutes")
     options = parser.parse_args()
     if options.data:

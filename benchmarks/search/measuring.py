@@ -126,8 +126,8 @@ CONTENDERS = {
     "eight, all": Contender('rule="all"', EIGHT, _by_rule("all"), 5),
     "eight, stopping": Contender('rule="stopping"', EIGHT, _by_rule("stopping"), 5),
     "eight, harmonic": Contender("harmonic number of fits", EIGHT, _harmonic, 5),
-    "eight, all, refitted": Contender('rule="all", then fit all rows', EIGHT, _refitted("all"), 5),
-    "eight, stopping, refitted": Contender('rule="stopping", then fit all rows', EIGHT, _refitted("stopping"), 5),
+    "eight, all, refitted": Contender('rule="all", refit on all rows', EIGHT, _refitted("all"), 5),
+    "eight, stopping, refitted": Contender('rule="stopping", refit on all rows', EIGHT, _refitted("stopping"), 5),
 }
 
 

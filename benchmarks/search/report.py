@@ -14,28 +14,38 @@ MIN_RATIO = 1.1
 BAR = 0.9
 TEXT = """# Private search
 
-Measured by `python -m benchmarks.search`. Every run learns from a random nine tenths of the rows; errors are error
-rates, or mean squared errors of targets in [0, 1], on the others. All ways to choose spend ε = {epsilon:g} in total. A
-share of {holdout:g} of the rows chooses; random stopping makes at most five times as
-many fits as there are settings.
+`python -m benchmarks.search` writes this report.
+
+* **Errors** are error rates, or mean squared errors of targets in [0, 1].
+  Each run trains on a random nine tenths of the rows and computes errors on the others.
+* **Budget**: every search spends ε = {epsilon:g} in total.
+* **Choice**: a share of {holdout:g} of the rows chooses the setting.
+  Random stopping makes at most five times as many fits as there are settings.
 
 ## Two settings: `max_depth=1` and `max_depth="auto"`
 
-The errors of both are those of one fit with ε = 1. Where they differ by more than a tenth, a search that costs three
-times as much must take the better one in nine of ten runs. **It does on {met} of {asked} sets.** The last columns are
-the errors of the model that `rule="all"`, the default for two settings, released, and of one fit with all of ε.
+The first two errors are those of one fit with ε = 1 for each setting.
+The bar applies if these errors differ by more than a tenth.
+A search that costs three times as much must then select the better setting in nine of ten runs.
+**The bar is met on {met} of {asked} data sets.**
+The last two columns are errors of released models.
+The searched model is that of `rule="all"`, the default for two settings; the other model is one fit with all of ε.
 
 {pair}
 ## Eight settings: `max_depth` in 1, 3, 5, "auto", and `n_estimators` in 10, "auto"
 
-Errors of the released models. "Then fit all rows" (`refit=True`) chooses with half of ε and fits with the other half;
-with `rule="stopping"`, it is the default for more than three settings. "Harmonic" stops at n with a probability
-proportional to 1/n: it costs twice a fit instead of three times, but often stops at once. The last row has geometric
-means over the sets, relative to the best way to choose on each.
+The table shows the errors of the released models.
+
+* **Refit on all rows** (`refit=True`) selects a setting with half of ε and fits it with the other half.
+  With `rule="stopping"`, this is the default for more than three settings.
+* **Harmonic number of fits** stops after n fits with a probability proportional to 1/n.
+  It costs two fits instead of three, but often stops after the first fit.
+* **Relative** is the geometric mean over the data sets, relative to the best search on each data set.
 
 {eight}
-Defaults adapt to ε and to the data: one fit with all of ε is better wherever they are among the best settings. Search
-where you have reason to expect that they are not.
+The defaults adapt to ε and to the data.
+One fit with all of ε is better wherever the defaults are among the best settings.
+Search if you expect that they are not.
 """
 
 
@@ -82,8 +92,8 @@ def report(results: Results, names: Sequence[str]) -> str:
     rows, verdicts = zip(*(pair_row(results, name) for name in names), strict=True)
     asked = [verdict for verdict in verdicts if verdict is not None]
     pair_head = [
-        *("data", "error, depth 1", 'error, "auto"', "ratio", "better", 'right, "all"', 'right, "stopping"', "bar"),
-        *("error, searched", "error, no search"),
+        *("data set", "error, depth 1", 'error, "auto"', "ratio", "better", 'correct, "all"', 'correct, "stopping"'),
+        *("bar", "error, search", "error, no search"),
     ]
     errors = [eight_row(results, name) for name in names]
     titles = [CONTENDERS[title].title for title in CONTENDERS if title.startswith("eight")]
@@ -95,5 +105,5 @@ def report(results: Results, names: Sequence[str]) -> str:
         met=sum(asked),
         asked=len(asked),
         pair=table(pair_head, rows),
-        eight=table(["data", *titles, "no search"], eight),
+        eight=table(["data set", *titles, "no search"], eight),
     )

@@ -1,7 +1,7 @@
-"""Time and memory compared with peers, in one run on the same data: ``python -m benchmarks.speed``.
+"""Time and memory compared with other libraries, on the same data: ``python -m benchmarks.speed``.
 
 Timings are noisy, so contenders take turns and each reports its best of several rounds; ratios say more than seconds.
-Peers of boosting take minutes, so each of its fits is timed once. Peers are installed by
+Boosting in other libraries takes minutes, so each of its fits is timed once. Other libraries are installed by
 ``pip install 'diprime[benchmark]'``.
 """
 
@@ -21,19 +21,21 @@ from benchmarks.speed.measuring import N_FEATURES, make_data, n_cores, peak_extr
 
 # The title of each part, the file that it is kept in, and what measures it.
 PARTS = {
-    "forest": ("Speed", "speed.md", report_forest),
+    "forest": ("Speed of forests", "speed.md", report_forest),
     "boosting": ("Speed of boosting", "speed_boosting.md", report_boosting),
 }
 
 
 def head(title: str, rows: int, rounds: int, cores: int) -> list[str]:
-    """Return the title and the circumstances. The load tells whether the machine had other work."""
+    """Return the title and the conditions. The load shows whether the machine had other work."""
     return [
         f"# {title}",
         "",
-        f"`python -m benchmarks.speed`: {rows:,} × {N_FEATURES} float32, binary target, {cores} cores "
-        f"({platform.machine()}), diprime {diprime.__version__}, best of {rounds} rounds taken in turns unless said "
-        f"otherwise. Load at the start: {os.getloadavg()[0]:.1f}.",
+        "`python -m benchmarks.speed` prints this report.",
+        f"The data are {rows:,} × {N_FEATURES} float32 values with a binary target, except where stated.",
+        f"The machine has {cores} cores ({platform.machine()}), a load of {os.getloadavg()[0]:.1f} at the start, and "
+        f"diprime {diprime.__version__}.",
+        f"Times are the best of {rounds} rounds, in which the learners take turns, except where stated.",
         "",
     ]
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.speed.measuring import N_FEATURES, RANGE, boosting, measure_memory, take_turns
-from benchmarks.speed.tables import memory_line, table, verdict
+from benchmarks.speed.tables import at_least, at_most, memory_line, table
 
 OURS = "diprime boosting, defaults"
 DELTA = 1e-6
@@ -61,16 +61,16 @@ def report_boosting(X: Any, y: Any, rounds: int, cores: int) -> list[str]:
     us, lightgbm, lightgbm_alone, ebm = fit.values()
     our_predict, their_predict = predict.values()
     return [
-        table("Fit, one run of each", fit, OURS),
-        table("Predict, as many trees", predict, OURS),
+        table("Fit (one run per learner)", fit, OURS),
+        table("Prediction with the same number of trees", predict, OURS),
         memory_line("the fit", memory),
         "",
-        "### Bars",
+        "## Bars",
         "",
-        verdict("DP-EBM's time over ours", ebm / us, 10, at_least=True),
-        verdict(
-            "LightGBM's better time over ours, as many rounds", min(lightgbm, lightgbm_alone) / us, 10, at_least=True
+        at_least(10, "DP-EBM's time over diprime's", ebm / us),
+        at_least(
+            10, "LightGBM's better time over diprime's, same number of rounds", min(lightgbm, lightgbm_alone) / us
         ),
-        verdict("LightGBM's time to predict over ours, as many trees", their_predict / our_predict, 1, at_least=True),
-        verdict("peak extra memory over input", memory["extra"] / memory["input"], 1, at_least=False),
+        at_least(1, "LightGBM's prediction time over diprime's, same number of trees", their_predict / our_predict),
+        at_most(1, "additional peak memory over input", memory["extra"] / memory["input"]),
     ]

@@ -11,7 +11,7 @@ from benchmarks.speed.measuring import (
     measure_scaling,
     measure_start,
 )
-from benchmarks.speed.tables import memory_line, table, verdict
+from benchmarks.speed.tables import at_least, at_most, memory_line, table
 
 
 def report_forest(X: Any, y: Any, rounds: int, cores: int) -> list[str]:
@@ -27,18 +27,18 @@ def report_forest(X: Any, y: Any, rounds: int, cores: int) -> list[str]:
     small, large = scaling.values()
     return [
         table("Fit", fit, "diprime, defaults"),
-        table("Predict", predict, "diprime, same size"),
+        table("Prediction", predict, "diprime, same size"),
         table("Ten times the rows", scaling, next(iter(scaling))),
-        table("A fresh process", start, "import sklearn.ensemble"),
+        table("Start of a process", start, "import sklearn.ensemble"),
         memory_line("the fit", memory),
         "",
-        "### Bars",
+        "## Bars",
         "",
-        verdict("LightGBM's time over ours", lightgbm / us, 10, at_least=True),
-        verdict("ExtraTrees' time over ours, all cores", extra_trees / us, 20, at_least=True),
-        verdict("ExtraTrees' time over ours, its default", default_extra_trees / us, 20, at_least=True),
-        verdict("RandomForest's time to predict over ours", their_predict / our_predict, 3, at_least=True),
-        verdict("peak extra memory over input", memory["extra"] / memory["input"], 1, at_least=False),
-        verdict("time for ten times the rows", large / small, 11, at_least=False),
-        verdict("seconds a fresh process takes more", our_start - their_start, 0.5, at_least=False),
+        at_least(10, "LightGBM's time over diprime's", lightgbm / us),
+        at_least(20, "ExtraTrees' time over diprime's, all cores", extra_trees / us),
+        at_least(20, "ExtraTrees' time over diprime's, its default", default_extra_trees / us),
+        at_least(3, "RandomForest's prediction time over diprime's", their_predict / our_predict),
+        at_most(1, "additional peak memory over input", memory["extra"] / memory["input"]),
+        at_most(11, "factor of time for ten times the rows", large / small),
+        at_most(0.5, "additional seconds compared with `import sklearn.ensemble`", our_start - their_start),
     ]

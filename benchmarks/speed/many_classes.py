@@ -63,11 +63,13 @@ def report(folders: dict[str, Path], rows: int, rounds: int) -> str:
         [
             "# Speed with many classes",
             "",
-            f"`python -m benchmarks.speed.many_classes`: {rows:,} rows × {intrusions.N_FEATURES} features, "
-            f"{len(intrusions.SIZES)} classes, epsilon = 1, {n_cores()} cores, best of {rounds} in turns. Load: "
-            f"{os.getloadavg()[0]:.1f}.",
+            "`python -m benchmarks.speed.many_classes` prints this report.",
+            f"The synthetic table has {rows:,} rows, {intrusions.N_FEATURES} features and {len(intrusions.SIZES)} "
+            "classes, and the forest has ε = 1.",
+            f"The machine has {n_cores()} cores and a load of {os.getloadavg()[0]:.1f}.",
+            f"Times are the best of {rounds} rounds, in which the versions take turns.",
             "",
-            "| | seconds | times as fast | digest of the trees |",
+            "| version | seconds | speed-up | digest of the trees |",
             "|---|---|---|---|",
             *(f"| {n} | {s:.2f} | {first / s:.1f} | {found[n][0]['digest']} |" for n, s in best.items()),
             "",

@@ -1,4 +1,4 @@
-"""The measurements of :mod:`benchmarks.speed`: time and memory, ours and those of peers."""
+"""The measurements of :mod:`benchmarks.speed`: time and memory of diprime and other libraries."""
 
 from __future__ import annotations
 

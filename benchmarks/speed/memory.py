@@ -74,11 +74,12 @@ def main() -> None:
             lines.append(f"| {n_rows:,} | {size:,.0f} | {fit:,.0f} | {predict:,.0f} |")
     report = "\n".join(
         [
-            "# Memory",
+            "# Memory of the command line",
             "",
-            f"`python -m benchmarks.speed.memory`: CSV files of {N_NUMBERS} numbers, {N_CATEGORIES} categories and a "
-            f"class; {n_cores()} cores ({platform.machine()}), diprime {diprime.__version__}. Peaks are of resident "
-            "memory, Python and its libraries included.",
+            "`python -m benchmarks.speed.memory` prints this report.",
+            f"CSV files have {N_NUMBERS} numeric columns, {N_CATEGORIES} categorical columns and a class.",
+            "Peaks are peaks of resident memory, including Python and its libraries.",
+            f"The machine has {n_cores()} cores ({platform.machine()}) and diprime {diprime.__version__}.",
             "",
             "| rows | file, MiB | fit, peak MiB | predict, peak MiB |",
             "|---|---|---|---|",

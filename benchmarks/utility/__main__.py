@@ -1,9 +1,9 @@
-"""Accuracy at each epsilon, untuned, compared with peers and the paper: ``python -m benchmarks.utility``.
+"""Accuracy at each epsilon, compared with other libraries and the paper: ``python -m benchmarks.utility``.
 
-Every contender learns from the same random nine tenths of the rows and is scored on the rest, once for each repeat.
-Ours runs with its defaults and without a seed. Scores are kept in ``benchmarks/results/utility.json`` and only missing
-ones are measured, so a run can be interrupted at any time; the report and the figure show the scores that are there.
-Peers are installed by ``pip install 'diprime[benchmark]'``; diffprivlib, which needs an old scikit-learn, gets a
+All learners are trained on the same random nine tenths of the rows, and scored on the others, once for each repeat.
+diprime runs with its defaults and without a seed. The command stores scores in ``benchmarks/results/utility.json`` and
+measures only missing ones, so a run can be interrupted at any time. The report and the figures show the stored scores.
+``pip install 'diprime[benchmark]'`` installs the other libraries. diffprivlib needs an old scikit-learn, so it gets a
 separate environment.
 """
 
@@ -16,7 +16,7 @@ import time
 from benchmarks.data import MULTICLASS, NAMES, load
 from benchmarks.paths import FIGURES, RESULTS
 from benchmarks.utility.contenders import CONTENDERS, old_python
-from benchmarks.utility.figure import draw
+from benchmarks.utility.figure import draw, draw_summary
 from benchmarks.utility.measuring import missing, run
 from benchmarks.utility.report import report
 from benchmarks.utility.results import Results
@@ -33,9 +33,11 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=list(CONTENDERS), default=list(CONTENDERS), metavar="METHOD")
     parser.add_argument("--sets", nargs="+", choices=names, default=names, metavar="SET")
     parser.add_argument("--data", help="the directory of Parquet files (default: see benchmarks.data)")
-    parser.add_argument("--fresh", action="store_true", help="measure the methods again, even where scores are kept")
-    parser.add_argument("--report", action="store_true", help="measure nothing; write the report and draw the figure")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes (default: all cores)")
+    parser.add_argument("--fresh", action="store_true", help="measure the methods again, even if scores are stored")
+    parser.add_argument("--report", action="store_true", help="measure nothing; write the report and draw the figures")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="number of processes (default: all cores)"
+    )
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing new after this many minutes")
     options = parser.parse_args()
     if options.data:
@@ -56,6 +58,7 @@ def main() -> None:
     print(text)
     (RESULTS / "utility.md").write_text(text, encoding="utf-8")
     draw(results, facts, FIGURES / "utility.svg")
+    draw_summary(results, facts, FIGURES / "utility-summary.svg")
 
 
 if __name__ == "__main__":

@@ -11,15 +11,18 @@ from benchmarks.utility.contenders import RANKED
 from benchmarks.utility.more_epsilon import more_epsilon
 from benchmarks.utility.scores import (
     EBM_EPSILONS,
+    METRIC_TITLES,
     MIN_EPSILON_OF_BAR,
     PUC,
     REPEATS,
+    TALLY,
     Scores,
     Verdict,
     known,
     number,
     sets_of,
     table,
+    tally,
 )
 
 SHOWN = ("boosting", "ours", "dp-ebm")
@@ -41,13 +44,14 @@ LEVEL = 0.98  # of the AUC without privacy
 
 
 class Pair(NamedTuple):
-    """Two mean scores on one data set, and whether the first is good enough beside the second."""
+    """Two mean scores on one data set, whether the first is good enough beside the second, and whether it leads."""
 
     where: str
     ours: float
     theirs: float
     good: bool
     metric: str
+    lead: int | None = None
 
     def shown(self) -> str:
         """Return where the pair was measured, and its scores."""
@@ -67,8 +71,9 @@ def pairs(
     for epsilon in epsilons:
         for name in names:
             ours, theirs = (scores.mean(c, name, epsilon, metric) for c in ("boosting", peer))
-            where = f"{scores.facts[name].title}, ε {epsilon:g}"
-            found.append(Pair(where, ours, theirs, good(name, ours, theirs), metric))
+            where = f"{scores.facts[name].title}, ε = {epsilon:g}"
+            lead = scores.lead("boosting", peer, name, epsilon, metric)
+            found.append(Pair(where, ours, theirs, good(name, ours, theirs), metric, lead))
     return found
 
 
@@ -76,9 +81,9 @@ def verdict(bar: str, compared: Sequence[Pair]) -> Verdict:
     """Return whether a bar is met: all pairs are good."""
     behind = [pair for pair in compared if not pair.good]
     complete = known(value for pair in compared for value in (pair.ours, pair.theirs))
-    seen = f"{len(compared) - len(behind)} of {len(compared)}"
+    seen = f"{len(compared) - len(behind)} of {len(compared)}; {TALLY}: {tally(pair.lead for pair in compared)}"
     if complete and behind:
-        seen += "; not " + ", ".join(pair.shown() for pair in behind)
+        seen += "; exceptions: " + ", ".join(pair.shown() for pair in behind)
     return Verdict(f"boosting: {bar}", not behind if complete else None, seen)
 
 
@@ -113,12 +118,12 @@ def _against_forest_and_ebm(scores: Scores) -> list[Verdict]:
 
     return [
         verdict(
-            f"AUC above DP-EBM's on all five sets at every ε from {EBM_EPSILONS[0]:g} to {EBM_EPSILONS[-1]:g} "
+            f"AUC above DP-EBM's on all five data sets at every ε from {EBM_EPSILONS[0]:g} to {EBM_EPSILONS[-1]:g} "
             f"(PUC-Rio within {PUC_TO_EBM:g})",
             pairs(scores, "dp-ebm", classification, EBM_EPSILONS, "auc", _above_or_close_on_puc),
         ),
         verdict_at_each(
-            "AUC above the forest's on at least four of five sets at every ε ≥ 1",
+            "AUC above the forest's on at least four of five data sets at every ε ≥ 1",
             each(classification, "auc", _above),
             1,
         ),
@@ -127,10 +132,12 @@ def _against_forest_and_ebm(scores: Scores) -> list[Verdict]:
             pairs(scores, "ours", ACCURACY_TO_FOREST, BAR_EPSILONS, "accuracy", _accurate),
         ),
         verdict_at_each(
-            "MSE below the forest's on at least four of five sets at every ε ≥ 1", each(regression, "mse", _below), 1
+            "MSE below the forest's on at least four of five data sets at every ε ≥ 1",
+            each(regression, "mse", _below),
+            1,
         ),
         verdict(
-            "MSE below DP-EBM's on all five sets at every ε ≥ 1",
+            "MSE below DP-EBM's on all five data sets at every ε ≥ 1",
             pairs(scores, "dp-ebm", regression, BAR_EPSILONS, "mse", _below),
         ),
     ]
@@ -141,7 +148,7 @@ def _targets(scores: Scores) -> list[Verdict]:
     for name, metric, target in TARGETS:
         mean = scores.mean("boosting", name, 1.0, metric)
         met = mean <= target if metric == "mse" else mean >= target
-        label = "MSE at most" if metric == "mse" else f"{'AUC' if metric == 'auc' else metric} at least"
+        label = f"{METRIC_TITLES[metric]} at {'most' if metric == 'mse' else 'least'}"
         verdicts.append(
             Verdict(
                 f"boosting: {scores.facts[name].title} at ε = 1, {label} {target:g}",
@@ -174,22 +181,26 @@ def _without_privacy(scores: Scores) -> Verdict:
     of_pairs = {name: scores.mean("hist-boosting-pairs", name, math.inf, "auc") for name in RANKED}
     if known(of_pairs.values()):
         restricted = ", ".join(f"{scores.facts[name].title}: {mean:.5f}" for name, mean in of_pairs.items())
-        seen += f"; HistGradientBoosting of at most two features a tree, as ours: {restricted}"
+        seen += f"; HistGradientBoosting with at most two features per tree, like diprime: {restricted}"
     return Verdict(found.bar, found.met, seen)
 
 
 def _table(scores: Scores, names: Sequence[str], metric: str) -> str:
-    """Return boosting, forest and DP-EBM beside each other, the best in bold."""
+    """Return boosting, forest and DP-EBM beside each other; in bold the best, and those that are level with it."""
     best = min if metric == "mse" else max
     rows = []
     for name in names:
         row = [scores.facts[name].title]
         for epsilon in EBM_EPSILONS:
-            means = [scores.mean(contender, name, epsilon, metric) for contender in SHOWN]
-            top = best((mean for mean in means if known([mean])), default=math.nan)
-            row.append(" / ".join(f"**{number(m, metric)}**" if m == top else number(m, metric) for m in means))
+            means = {contender: scores.mean(contender, name, epsilon, metric) for contender in SHOWN}
+            measured = [contender for contender, mean in means.items() if known([mean])]
+            top = best(measured, key=means.__getitem__, default="")
+            bold = [c for c in measured if c == top or scores.lead(top, c, name, epsilon, metric) == 0]
+            row.append(
+                " / ".join(f"**{number(m, metric)}**" if c in bold else number(m, metric) for c, m in means.items())
+            )
         rows.append(row)
-    return table([metric, *(f"ε = {epsilon:g}" for epsilon in EBM_EPSILONS)], rows)
+    return table([METRIC_TITLES[metric], *(f"ε = {epsilon:g}" for epsilon in EBM_EPSILONS)], rows)
 
 
 def of_boosting(scores: Scores) -> tuple[list[Verdict], str]:
@@ -209,7 +220,9 @@ def of_boosting(scores: Scores) -> tuple[list[Verdict], str]:
         _table(scores, sets_of(scores, "mse"), "mse"),
     ]
     text = (
-        "## Boosting, forest and DP-EBM\n\nOur boosting (δ = 1e-6) / our forest (δ = 0) / DP-EBM (δ = 1e-6), means "
-        "over the same splits; the best in bold. DP-EBM knows two classes at most.\n\n"
+        "## Comparison of boosting, forest and DP-EBM\n\n"
+        "Cells are diprime's boosting (δ = 1e-6) / diprime's forest (δ = 0) / DP-EBM (δ = 1e-6), as means over the "
+        "same splits.\nBold marks the best mean and the means that are level with it.\n"
+        "DP-EBM supports at most two classes.\n\n"
     )
     return verdicts, text + "\n".join([*tables, sweep])

@@ -1,7 +1,7 @@
 """The methods that :mod:`benchmarks.utility` compares, behind a common interface.
 
-All contenders get the same rows and the same public information about them: ranges, levels, classes and the range of
-the target. Each returns predictions for the test rows, one for each epsilon.
+All contenders get the same rows and the same public information about them: ranges, categories, classes and the range
+of the target. Each returns predictions for the test rows, one for each epsilon.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Task:
     def classes(self) -> list[Any]:
         """The public list of classes, sorted."""
         assert isinstance(self.data.domain.target, Categorical)
-        return sorted(self.data.domain.target.levels)
+        return sorted(self.data.domain.target.categories)
 
 
 Learn = Callable[[Task, Sequence[float]], Iterator[Prediction]]
@@ -113,9 +113,14 @@ class Contender:
         """Return the number of splits of a data set with so many rows."""
         return (self.repeats_on_small_data if n_rows < SMALL_DATA else None) or self.repeats
 
+    def repeats_text(self) -> str:
+        """Return the number of splits, by the size of the data set."""
+        small = self.repeats_on_small_data
+        return f"{self.repeats} splits" + (f", or {small} for fewer than {SMALL_DATA:,} rows" if small else "")
+
 
 def is_binary(data: Dataset) -> bool:
-    return isinstance(data.domain.target, Categorical) and len(data.domain.target.levels) == 2
+    return isinstance(data.domain.target, Categorical) and len(data.domain.target.categories) == 2
 
 
 def _predict(model: Any, X: Any) -> Prediction:
@@ -180,7 +185,7 @@ def _flip(task: Task, epsilon: float) -> Any:
 
 def _random_trees_of(epsilon: float, domain: Domain, task: str, depth: int = 5) -> Any:
     return _forest_of(
-        epsilon, domain, task, method="random", n_estimators=N_TREES_OF_PAPER, max_depth=depth, partition=False
+        epsilon, domain, task, method="random", n_estimators=N_TREES_OF_PAPER, max_depth=depth, disjoint_rows=False
     )
 
 
@@ -289,9 +294,11 @@ def _scikit_learn() -> str:
 FOREST_FITS, BOOSTING_FITS = _fits(_forest_of), _fits(_boosting_of)
 
 CONTENDERS = {
-    "ours": Contender("diprime, defaults", _each_epsilon(_diprime), lambda data: True, FOREST_FITS, OUR_EPSILONS),
+    "ours": Contender(
+        "diprime forest, defaults", _each_epsilon(_diprime), lambda data: True, FOREST_FITS, OUR_EPSILONS
+    ),
     "ours-limit": Contender(
-        "diprime, defaults, hardly any noise",
+        "diprime forest, defaults, little or no noise",
         _each_epsilon(_diprime),
         lambda data: True,
         FOREST_FITS,
@@ -306,7 +313,7 @@ CONTENDERS = {
         OUR_EPSILONS,
     ),
     "boosting-limit": Contender(
-        "diprime boosting, defaults, hardly any noise",
+        "diprime boosting, defaults, little or no noise",
         _each_epsilon(_boosting),
         lambda data: True,
         BOOSTING_FITS,
@@ -321,7 +328,7 @@ CONTENDERS = {
         lambda: f"interpret-core {version('interpret-core')}",
     ),
     "diprime-flip": Contender(
-        "DiPriMeFlip (paper's settings, strict)",
+        "DiPriMeFlip (paper's settings, strict accounting)",
         _each_epsilon(_flip),
         lambda data: True,
         _fits(_flip_of),
@@ -353,7 +360,7 @@ CONTENDERS = {
     ),
     # As our boosting is: a sum of functions of at most two features.
     "hist-boosting-pairs": Contender(
-        "HistGradientBoosting of pairs of features, not private",
+        "HistGradientBoosting with pairs of features, not private",
         _hist_boosting(interaction_cst="pairwise"),
         lambda data: data.name in RANKED,
         _scikit_learn,

@@ -1,4 +1,4 @@
-"""The figure of :mod:`benchmarks.utility`: accuracy or error against epsilon, one panel for each data set."""
+"""Figures of :mod:`benchmarks.utility`: accuracy or error against epsilon, for each data set and as means."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from benchmarks.data import NAMES
 from benchmarks.paper.published import FINAL_RUN
@@ -37,26 +39,34 @@ STYLES = {
 }
 FOREST_COLOR = "#555555"
 PUBLISHED = "DiPriMeFlip, published"
+SUMMARISED = ("boosting", "ours", "dp-ebm", "diprime-flip", "diffprivlib")
+RC = {"svg.hashsalt": "utility", "font.family": "DejaVu Sans"}
+"""The same results must give the same file, so it has no random identifiers."""
+
+
+def _curve(axes: Any, contender: str, epsilons: Sequence[float], means: Sequence[float]) -> None:
+    style = STYLES[contender]
+    axes.plot(
+        epsilons,
+        means,
+        color=style.color,
+        marker=style.marker,
+        markersize=4,
+        linewidth=style.width,
+        label=style.label,
+        zorder=4 if contender in ("ours", "boosting") else 3,
+    )
 
 
 def _panel(axes: Any, scores: Scores, facts: Facts) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 
     name = facts.name
-    for contender, style in STYLES.items():
+    for contender in STYLES:
         drawn = [e for e in scores.results.epsilons(contender, name) if SHOWN[0] <= e <= SHOWN[1]]
         means = [float(scores.all(contender, name, e).mean()) for e in drawn]
         if drawn:
-            axes.plot(
-                drawn,
-                means,
-                color=style.color,
-                marker=style.marker,
-                markersize=4,
-                linewidth=style.width,
-                label=style.label,
-                zorder=4 if contender in ("ours", "boosting") else 3,
-            )
+            _curve(axes, contender, drawn, means)
     forest = scores.all("forest", name, math.inf)
     if len(forest):
         axes.axhline(forest.mean(), color=FOREST_COLOR, linestyle="--", linewidth=1, label=CONTENDERS["forest"].title)
@@ -88,8 +98,7 @@ def draw(results: Results, facts: Sequence[Facts], path: Path) -> None:
     scores = Scores(results, {f.name: f for f in facts})
     shown = sorted((scores.facts[name] for name in NAMES), key=lambda f: f.metric != "mse")
     n_lines = math.ceil(len(shown) / COLUMNS)
-    # The same results must give the same file: no date and no random identifiers.
-    with mpl.rc_context({"svg.hashsalt": "utility", "font.family": "DejaVu Sans"}):
+    with mpl.rc_context(RC):
         figure = Figure(figsize=(2.5 * COLUMNS, 2.55 * n_lines + 0.5), layout="constrained")
         panels = figure.subplots(n_lines, COLUMNS)
         for axes, of_set in zip(panels.flat, shown, strict=True):
@@ -117,3 +126,56 @@ def draw(results: Results, facts: Sequence[Facts], path: Path) -> None:
         )
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None})
+
+
+def draw_summary(results: Results, facts: Sequence[Facts], path: Path) -> None:
+    """Draw the mean AUC, and the mean squared error relative to a forest without privacy, against epsilon."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    scores = Scores(results, {f.name: f for f in facts})
+    regression = [name for name in NAMES if scores.facts[name].metric == "mse"]
+    classification = [name for name in NAMES if name not in regression]
+
+    def auc(contender: str, epsilon: float) -> float:
+        return float(np.mean([_mean(scores, contender, name, epsilon, "auc") for name in classification]))
+
+    def relative_error(contender: str, epsilon: float) -> float:
+        ratios = [
+            _mean(scores, contender, name, epsilon, "mse") / _mean(scores, "forest", name, math.inf, "mse")
+            for name in regression
+        ]
+        return float(np.exp(np.mean(np.log(ratios))))
+
+    with mpl.rc_context(RC):
+        figure = Figure(figsize=(5.6, 3.9), layout="constrained")
+        panels = figure.subplots(1, 2)
+        for axes, measure in zip(panels, (auc, relative_error), strict=True):
+            for contender in SUMMARISED:
+                means = [measure(contender, e) for e in EPSILONS]
+                if not np.isnan(means).all():  # diffprivlib has no forest for regression
+                    _curve(axes, contender, EPSILONS, means)
+            axes.axhline(
+                measure("forest", math.inf), color=FOREST_COLOR, linestyle="--", label=CONTENDERS["forest"].title
+            )
+            axes.set_xscale("log")
+            axes.set_xticks([0.1, 1, 10], labels=["0.1", "1", "10"])
+            axes.minorticks_off()
+            axes.set_xlabel("ε")
+            axes.grid(which="major", color="#e4e4e4", linewidth=0.6)
+            axes.spines[["top", "right"]].set_visible(False)
+        panels[0].set_title("AUC (higher is better)", fontsize=11)
+        panels[1].set_title("relative error (lower is better)", fontsize=11)
+        panels[1].set_yscale("log")
+        panels[1].set_yticks([1, 2, 5, 10], labels=["1", "2", "5", "10"])
+        panels[1].minorticks_off()
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Date": None})
+
+
+def _mean(scores: Scores, contender: str, name: str, epsilon: float, metric: str) -> float:
+    """Return the mean of a score over all splits that were measured; NaN if there are none."""
+    values = scores.all(contender, name, epsilon, metric)
+    return float(values.mean()) if len(values) else math.nan

@@ -3,47 +3,52 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
 from benchmarks.data import MULTICLASS, NAMES
-from benchmarks.utility.contenders import CONTENDERS, LIMIT, SMALL_DATA, SWEEP
-from benchmarks.utility.scores import REPEATS, Scores, Verdict, table
+from benchmarks.utility.contenders import CONTENDERS, LIMIT, SWEEP
+from benchmarks.utility.scores import REPEATS, TEST_TO_TRAIN, Scores, Verdict, standard_error, table
 
 FAMILY_WISE_LEVEL = 0.05
 CLOSE_TO_INFINITE = 1.05
 
 
 def rise(few: npt.NDArray[np.float64], more: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Return the increase of the mean error and its p-value (one-sided paired t test)."""
+    """Return the increase of the mean error and its p-value (one-sided paired t test on splits that share rows)."""
     differences = more - few
-    mean, spread = differences.mean(), differences.std(ddof=1)
-    if spread == 0:
+    mean, error = differences.mean(), standard_error(differences)
+    if error == 0:
         return float(mean), 0.0 if mean > 0 else 1.0
-    return float(mean), float(stats.t.sf(mean / spread * math.sqrt(len(differences)), len(differences) - 1))
+    return float(mean), float(stats.t.sf(mean / error, len(differences) - 1))
 
 
-def ratio(over: npt.NDArray[np.float64], under: npt.NDArray[np.float64]) -> tuple[float, float]:
+def noticed(few: npt.NDArray[np.float64], more: npt.NDArray[np.float64], level: float) -> float:
+    """Return the rise that the test notices half of the time, as a share of the mean error."""
+    return float(stats.t.isf(level, len(few) - 1) * standard_error(more - few) / few.mean()) if few.any() else math.nan
+
+
+def ratio(
+    over: npt.NDArray[np.float64], under: npt.NDArray[np.float64], test_to_train: float = TEST_TO_TRAIN
+) -> tuple[float, float]:
     """Return the ratio of two mean errors over the same splits, and its standard error (by the delta method)."""
     if not under.any():
         return (math.inf if over.any() else 1.0), math.nan
     value = over.mean() / under.mean()
-    return float(value), float((over - value * under).std(ddof=1) / math.sqrt(len(under)) / under.mean())
+    return float(value), standard_error(over - value * under, test_to_train) / float(under.mean())
 
 
 def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdict], str]:
     """Return the verdicts and the table of a contender that is measured along the sweep and at its limit."""
     names = (*NAMES, *MULTICLASS)
     limit = CONTENDERS[f"{contender}-limit"]
-    repeats_at_limit = f"{limit.repeats} repeats"
-    if limit.repeats_on_small_data:
-        repeats_at_limit += f", {limit.repeats_on_small_data} on sets of fewer than {SMALL_DATA:,} rows"
+    repeats_at_limit = limit.repeats_text()
     pairs = list(combinations(SWEEP, 2))
     level = FAMILY_WISE_LEVEL / (len(pairs) * len(names))
-    rows, clear, near, behind, complete = [], [], [], [], True
+    rows, clear, near, behind, blind, complete = [], [], [], [], [], True
     for name in names:
         errors = {epsilon: scores.errors(contender, name, epsilon) for epsilon in SWEEP}
         at_limit = [scores.errors(f"{contender}-limit", name, epsilon) for epsilon in LIMIT]
@@ -55,6 +60,7 @@ def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdi
             ((pair, rise(errors[pair[0]], errors[pair[1]])) for pair in pairs), key=lambda item: item[1][1]
         )
         clear.append(p < level)
+        blind.append(max(noticed(errors[a], errors[b], level) for a, b in pairwise(SWEEP)))
         times, times_error = ratio(*at_limit)
         far = times > CLOSE_TO_INFINITE
         near.append(not far)
@@ -64,28 +70,36 @@ def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdi
                 scores.facts[name].title,
                 *(f"{values.mean():.3g}" for values in (*errors.values(), *at_limit)),
                 f"{by:.2g} ({worst[0]:g} → {worst[1]:g}), p = {p:.2g}" if by > 0 else "none",
+                f"{blind[-1]:.0%}",
                 f"{times:.3f} ± {times_error:.2g}",
             ]
         )
-    header = ["error", *(f"{e:g}" for e in SWEEP), f"{LIMIT[0]:g}", "∞", "clearest rise", f"{LIMIT[0]:g} : ∞"]
+    header = ["error at ε =", *(f"{e:g}" for e in SWEEP), f"{LIMIT[0]:g}", "∞"]
+    header += ["clearest rise", "detection limit", f"ratio of {LIMIT[0]:g} to ∞"]
     verdicts = [
         Verdict(
-            f"{title}: error never rises by more than noise from ε {SWEEP[0]:g} to {SWEEP[-1]:g}",
+            f"{title}: no clear rise of the error from ε {SWEEP[0]:g} to {SWEEP[-1]:g}",
             not any(clear) if complete else None,
-            f"a clear rise on {sum(clear)} of {len(clear)} sets",
+            f"a clear rise on {sum(clear)} of {len(clear)} data sets"
+            + (f"; detection limits from {min(blind):.0%} to {max(blind):.0%}, by data set" if blind else ""),
         ),
         Verdict(
             f"{title}: error at ε = {LIMIT[0]:g} within 5 % of that at ε = ∞",
             all(near) if complete else None,
-            f"on {sum(near)} of {len(near)} sets ({repeats_at_limit})"
-            + (f"; not {', '.join(behind)} (± its standard error)" if behind else ""),
+            f"on {sum(near)} of {len(near)} data sets ({repeats_at_limit})"
+            + (f"; exceptions (± standard error): {', '.join(behind)}" if behind else ""),
         ),
     ]
     text = (
-        f"## More ε: {title}\n\nThe error (MSE, or share of wrong labels) of {title}. A rise is clear if a paired t "
-        f"test over the {REPEATS} repeats, one side, has p < {level:.1g}, which keeps the chance of one false alarm "
-        f"among all {len(pairs)} pairs of ε and {len(names)} sets below {FAMILY_WISE_LEVEL:g} (Bonferroni). With "
-        f"hardly any noise and with none, over {repeats_at_limit}, for a row is much of a small error. Their "
-        "ratio ± its standard error.\n\n" + table(header, rows)
+        f"## Effect of a larger ε: {title}\n\n"
+        f"The table shows the error (MSE or share of wrong labels) of {title}.\n\n"
+        f"* **Clearest rise**: a rise is clear if a one-sided paired t test over the {REPEATS} splits has "
+        f"p < {level:.1g}.\n  This keeps the probability of a false alarm among all {len(pairs)} pairs of ε and "
+        f"{len(names)} data sets below {FAMILY_WISE_LEVEL:g} (Bonferroni).\n"
+        "* **Detection limit**: this is the rise that the test detects with a probability of one half, as a share of "
+        "the error.\n  The column shows the largest limit of all pairs of consecutive ε.\n  The test is weak.\n"
+        f"* **ε = {LIMIT[0]:g} and ∞**: these errors are means over {repeats_at_limit}.\n"
+        "  More splits are necessary because a single row is a large part of a small error.\n"
+        "  The ratio of the two errors has its standard error after ±.\n\n" + table(header, rows)
     )
     return verdicts, text

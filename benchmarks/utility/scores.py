@@ -17,7 +17,10 @@ from benchmarks.utility.results import Results
 REPEATS = CONTENDERS["ours"].repeats
 EBM_EPSILONS = tuple(epsilon for epsilon in EPSILONS if epsilon >= 0.5)
 MIN_EPSILON_OF_BAR = 1.0
+TEST_TO_TRAIN = 1 / 9
 PUC = "puc"
+METRIC_TITLES = {"accuracy": "accuracy", "auc": "AUC", "mse": "MSE"}
+TALLY = "ahead / level / behind"
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,9 @@ class Verdict:
     met: bool | None
     seen: str
 
-    def row(self) -> str:
+    def row(self) -> list[str]:
         """Return the row of the table."""
-        word = {True: "met", False: "**MISSED**", None: "not measured in full"}[self.met]
-        return f"| {self.bar} | {word} | {self.seen} |"
+        return [self.bar, {True: "met", False: "**MISSED**", None: "not measured in full"}[self.met], self.seen]
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,41 @@ class Scores:
         mean = self.mean(contender, name, epsilon)
         return mean if self.facts[name].metric == "mse" else 1 - mean
 
+    def lead(self, contender: str, peer: str, name: str, epsilon: float, metric: str) -> int | None:
+        """Return 1 if a contender is ahead of a peer on the same splits, -1 if it is behind, 0 if it is level.
+
+        None if scores are missing. A two-sided paired t test at 5 % decides, with the standard error of splits that
+        share rows.
+        """
+        ours, theirs = (self.all(c, name, epsilon, metric) for c in (contender, peer))
+        if min(len(ours), len(theirs)) < self.repeats(contender, name) or len(ours) != len(theirs):
+            return None
+        gains = theirs - ours if metric == "mse" else ours - theirs
+        limit = stats.t.ppf(0.975, len(gains) - 1) * standard_error(gains)
+        return int(np.sign(gains.mean())) if abs(gains.mean()) > limit else 0
+
     def show(self, contender: str, name: str, epsilon: float, metric: str | None = None) -> str:
         """Return the mean with the half width of its 95 % confidence interval (Student's t)."""
         scores = self.all(contender, name, epsilon, metric)
         if len(scores) < 2:
             return "–"
-        half = stats.t.ppf(0.975, len(scores) - 1) * scores.std(ddof=1) / math.sqrt(len(scores))
+        half = stats.t.ppf(0.975, len(scores) - 1) * standard_error(scores)
         return f"{number(scores.mean(), metric or self.facts[name].metric)} ± {half:.1g}"
+
+
+def standard_error(scores: npt.ArrayLike, test_to_train: float = TEST_TO_TRAIN) -> float:
+    """Return the standard error of a mean over random splits of one table.
+
+    Splits share rows, so scores vary together. Nadeau and Bengio (2003) add the ratio of test rows to training rows to
+    one over the number of splits. Without such overlap, the ratio is 0.
+    """
+    return float(np.std(scores, ddof=1) * math.sqrt(1 / np.size(scores) + test_to_train))
+
+
+def tally(leads: Iterable[int | None]) -> str:
+    """Return on how many sets a contender is ahead, level and behind."""
+    found = list(leads)
+    return "–" if None in found else " / ".join(str(found.count(lead)) for lead in (1, 0, -1))
 
 
 def number(value: float, metric: str) -> str:

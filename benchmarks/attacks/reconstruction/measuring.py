@@ -25,8 +25,8 @@ N_TREES = 20
 SIZES = (25, 100)
 REPEATS = 3
 EFFORT = 15.0  # of the solver for one table: about as many seconds on one core
-DEFAULTS = "ours, defaults"
-MANY_TREES = f"ours, {N_TREES} random trees of depth 5"
+DEFAULTS = "diprime, defaults"
+MANY_TREES = f"diprime, {N_TREES} random trees of depth 5"
 NOT_PRIVATE = f"scikit-learn, {N_TREES} trees, not private"
 MOST_LIKELY, INFORMED = "most likely table", "with the population known"
 
@@ -68,7 +68,7 @@ def forests(case: Case, epsilons: tuple[float, ...]) -> Iterator[tuple[str, floa
     for epsilon in epsilons:
         domain = case.table.domain
         yield DEFAULTS, epsilon, fit_ours(case.rows, domain, epsilon)
-        settings = {"method": "random", "n_estimators": N_TREES, "max_depth": 5, "partition": False}
+        settings = {"method": "random", "n_estimators": N_TREES, "max_depth": 5, "disjoint_rows": False}
         yield MANY_TREES, epsilon, fit_ours(case.rows, domain, epsilon, **settings)
     yield NOT_PRIVATE, math.inf, fit_random_forest(case.rows, N_TREES, case.repeat)
 

@@ -13,9 +13,9 @@ from sklearn.ensemble import RandomForestClassifier
 from benchmarks.attacks.reconstruction.tables import Rows, possible_rows
 from diprime import DiPriMeClassifier
 from diprime.domain import Domain
-from diprime.model.noise import LEAF_SUMS
-from diprime.training.estimates import LeafSums
-from diprime.training.settings import Settings
+from diprime.forest.plan import ForestSettings
+from diprime.model.estimates import LeafSums
+from diprime.privacy.charges import ReleaseKind
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class WatchedForest(DiPriMeClassifier):
 
     leaf_sums: LeafSums
 
-    def _leaf_values(self, leaves: LeafSums, domain: Domain, settings: Settings) -> npt.NDArray[np.float64]:
+    def _leaf_values(self, leaves: LeafSums, domain: Domain, settings: ForestSettings) -> npt.NDArray[np.float64]:
         self.leaf_sums = leaves
         return super()._leaf_values(leaves, domain, settings)
 
 
 def of_ours(model: WatchedForest, n_features: int) -> Released:
     """Return what a forest of this library released."""
-    epsilon = next(charge.epsilon for charge in model.privacy_.charges if charge.kind == LEAF_SUMS)
+    epsilon = next(charge.epsilon for charge in model.privacy_.charges if charge.kind == ReleaseKind.LEAF_SUMS)
     sums = np.rint(model.leaf_sums.sums).astype(np.int64)
     return Released(model.apply(possible_rows(n_features)).T.astype(np.int64), sums, float(epsilon))
 

@@ -67,25 +67,27 @@ class Occupancy:
         legend_below(figure, [axes[0]], 6, list(self.counts))
         return figure
 
-    def caption(self) -> str:
-        """Say what is drawn, and what it says about the paper's text."""
+    def caption(self) -> list[str]:
+        """Return a description of the figure, and its comparisons with the paper."""
         lines = [
-            "Rows in the leaves of ten trees, each grown on all rows of Robot, with the paper's budgets (ε = 2; DP-DF "
-            "1) and depths (4 for binary trees, 3 for DP-RF and DP-DF). The authors' code gives DP-ERT depth 7, though "
-            "the text says 31 nodes, which is depth 4; both are drawn."
+            "Number of rows in the leaves of ten trees, each grown on all rows of Robot.\n"
+            "Budgets and depths are those of the paper: ε = 2, or 1 for DP-DF; depth 4 for binary trees, or 3 for "
+            "DP-RF and DP-DF.\n"
+            "DP-ERT has depth 7 in the authors' code, and 31 nodes in the text, which means depth 4.\n"
+            "The figure shows both."
         ]
         for name, trees in self.counts.items():
             values = np.concatenate(trees)
             lines.append(
-                f"{name}: {np.mean([len(tree) for tree in trees]):.0f} leaves a tree, "
+                f"{name}: {np.mean([len(tree) for tree in trees]):.0f} leaves per tree, "
                 f"{np.mean(values < 25):.0%} of them with fewer than 25 rows, {np.mean(values == 0):.0%} empty; "
-                f"SD of the counts over their mean {values.std() / values.mean():.2f}."
+                f"coefficient of variation of the numbers of rows {values.std() / values.mean():.2f}."
             )
         lines.append(
-            "Published: 407 nodes a tree for DP-DF, 104 for DP-RF, 31 for the others; SD over mean DP-DF 5.59, DP-RF "
-            "2.17, DP-ERT 3.35, DiPriMeExp 0.56."
+            "Published: 407 nodes per tree for DP-DF, 104 for DP-RF, 31 for the others; coefficient of variation 5.59 "
+            "for DP-DF, 2.17 for DP-RF, 3.35 for DP-ERT, 0.56 for DiPriMeExp."
         )
-        return "\n".join(lines)
+        return lines
 
 
 @dataclass(frozen=True)
@@ -125,13 +127,13 @@ class LeftFractions:
         left.legend()
         return figure
 
-    def caption(self) -> str:
-        """Say what is drawn, and what it says about the paper's text."""
+    def caption(self) -> list[str]:
+        """Return a description of the figure, and its comparisons with the paper."""
         unbalanced = ", ".join(
             f"{name} {np.mean(np.minimum(v, 1 - v) < 0.1):.0%}" for name, v in self.fractions.items()
         )
-        return (
-            "The part of a node's rows that goes to its left child, for all nodes with rows of 100 trees of depth 5, "
-            "each grown on all rows of Banknote with ε = 1, of which DiPriMe spends 0.1 on each level.\n"
-            f"Nodes whose smaller child has less than a tenth of the rows: {unbalanced}."
-        )
+        return [
+            "Share of a node's rows that goes to its left child, for all nodes with rows of 100 trees of depth 5.\n"
+            "Each tree is grown on all rows of Banknote with ε = 1, of which DiPriMe spends 0.1 on each level.",
+            f"Share of nodes whose smaller child has less than a tenth of the rows: {unbalanced}.",
+        ]

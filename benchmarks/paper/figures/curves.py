@@ -22,6 +22,7 @@ PARTS = {True: "disjoint parts", False: "all rows for each tree"}
 AS_PUBLISHED = "as published"
 STRICT = "strict accounting, same ε for all"
 PUBLISHED_MARK = "published, read off"
+BANDS = "Bands show one standard error, without the variation between splits that all methods share."
 
 
 @dataclass(frozen=True)
@@ -185,32 +186,32 @@ class Appliances:
                     ax.text(0.98, 0.985, "above the frame:\n" + "\n".join(lines), transform=ax.transAxes, ha="right",
                             va="top", fontsize=6, color="#444444")  # fmt: skip
 
-    def caption(self, results: Results) -> str:
-        """Say what is drawn, and what it says about the paper's text."""
+    def caption(self, results: Results) -> list[str]:
+        """Return a description of the figure, and its comparisons with the paper."""
         (by_depth, *_), (strict_by_depth, *_) = self.panels()
-        of_each = "" if self.partition else ", with its share of ε"
+        rows = "a disjoint part of the rows" if self.partition else "all rows, with its share of ε"
         lines = [
-            f"Mean squared error on Appliances, {PARTS[self.partition]}{of_each}; mean of {self.repeats} random "
-            "splits, bands are one standard error without what splits have in common. Top: the paper's accounting and "
-            "budgets (along ε its DiPriMe family gets 2ε, DP-ERT ε/2 in effect), K = 10. Bottom: the same ε for all, "
-            "strictly accounted, and `joint` with what is not swept left at its defaults."
+            f"Mean squared error on Appliances, as the mean of {self.repeats} random splits.\n"
+            f"Each tree has {rows}.\n{BANDS}\n"
+            "The upper panels use the paper's accounting and budgets, with K = 10.\n"
+            "Along ε, the DiPriMe family then has 2ε in effect, and DP-ERT has ε/2.\n"
+            "In the lower panels, all methods have the same ε with strict accounting.\n"
+            "The parameters of `joint` that a panel does not vary have their defaults."
         ]
         for panels, heading in zip(self.panels(), (AS_PUBLISHED, STRICT), strict=True):
             wins = {name: sum(_better(panel, results, name, "DP-ERT") for panel in panels) for name in FAMILY}
             total = sum(len(panel.curves["DP-ERT"]) for panel in panels)
             counts = ", ".join(f"{name} {n}" for name, n in wins.items())
-            lines.append(f"Settings of {total} in which a variant beats DP-ERT, {heading}: {counts}.")
+            lines.append(f"Number of settings, out of {total}, in which a variant beats DP-ERT, {heading}: {counts}.")
         best = {name: min(means, key=means.__getitem__) for name in (*FAMILY, "DP-ERT")
                 for means in [by_depth.means(results, name)]}  # fmt: skip
         strictly = {name: min(means, key=means.__getitem__) for name in (*FAMILY, "joint")
                     for means in [strict_by_depth.means(results, name)]}  # fmt: skip
-        lines.append(
-            "Best depth: " + ", ".join(f"{n} {d}" for n, d in best.items()) + "; strictly accounted "
-            + ", ".join(f"{n} {d}" for n, d in strictly.items()) + "."
-        )  # fmt: skip
+        for heading, depths in ((AS_PUBLISHED, best), (STRICT, strictly)):
+            lines.append(f"Best depth, {heading}: {', '.join(f'{name} {depth}' for name, depth in depths.items())}.")
         if self.partition:
             lines.append(_distance(self.panels()[0], results, 1e3, "MSE × 10³"))
-        return "\n".join(lines)
+        return lines
 
 
 @dataclass(frozen=True)
@@ -247,28 +248,28 @@ class Banknote:
         legend_below(figure, list(axes.flat), 4, [*(LABELS.get(n, n) for n in names), PUBLISHED_MARK])
         return figure
 
-    def caption(self, results: Results) -> str:
-        """Say what is drawn, and what it says about the paper's text."""
+    def caption(self, results: Results) -> list[str]:
+        """Return a description of the figure, and its comparisons with the paper."""
         panel, _, strict, _ = self.panels()
 
         def at(panel: Panel, name: str, epsilon: float) -> str:
             return f"{panel.means(results, name)[epsilon]:.3f}"
 
-        return "\n".join(
-            [
-                f"Accuracy on Banknote, 10 trees of depth 5, K = 4, mean of {self.repeats} random splits, bands are "
-                "one standard error without what splits have in common. Top: budgets of the authors' code (DP-DF ε/2, "
-                "DP-RF on a quarter of the rows). Bottom: the same ε for all, strictly accounted, and `joint` with its "
-                "defaults.",
-                "The paper says that DP-ERT continues to underperform even as ε increases. At ε = 10, disjoint parts, "
-                f"it is right on {at(panel, 'DP-ERT', 10)} of the rows; the authors' code compares probabilities with "
-                f"labels, for this method alone, and so scores {at(panel, 'DP-ERT, as scored in the paper', 10)}.",
-                "The published DP-DF stays at 0.56, the share of the more frequent class; this one learns.",
-                "At ε = 1, disjoint parts, strictly accounted: "
-                + ", ".join(f"{n} {at(strict, n, 1)}" for n in (*FAMILY, "DP-ERT", "DP-RF", "DP-DF", "joint")) + ".",
-                _distance([panel], results, 1.0, "accuracy"),
-            ]
-        )  # fmt: skip
+        methods = (*FAMILY, "DP-ERT", "DP-RF", "DP-DF", "joint")
+        return [
+            f"Accuracy on Banknote with 10 trees of depth 5 and K = 4, as the mean of {self.repeats} random splits.\n"
+            f"{BANDS}\n"
+            "The upper panels use the budgets of the authors' code: DP-DF has ε/2, and DP-RF a quarter of the rows.\n"
+            "In the lower panels, all methods have the same ε with strict accounting, and `joint` has its defaults.",
+            "According to the paper, DP-ERT continues to underperform even as ε increases. With disjoint parts and "
+            f"ε = 10, DP-ERT is right on {at(panel, 'DP-ERT', 10)} of the rows. The authors' code compares "
+            "probabilities with labels for this method alone, which gives a score of "
+            f"{at(panel, 'DP-ERT, as scored in the paper', 10)}.",
+            "The published DP-DF stays at 0.56, the share of the more frequent class. DP-DF in diprime learns.",
+            "Accuracy with disjoint parts, ε = 1 and strict accounting: "
+            f"{', '.join(f'{name} {at(strict, name, 1)}' for name in methods)}.",
+            _distance([panel], results, 1.0, "accuracy"),
+        ]
 
 
 def _better(panel: Panel, results: Results, name: str, other: str) -> int:

@@ -13,6 +13,17 @@ from benchmarks.paper.figures.theory import TheoryChecks
 from benchmarks.paper.fits import Results, run
 from benchmarks.paths import FIGURES, RESULTS
 
+TITLES = {
+    "appliances-parts": "Appliances, disjoint parts",
+    "appliances-all-rows": "Appliances, all rows for each tree",
+    "banknote": "Banknote",
+    "heatmaps-diprimeexp": "Heat maps of DiPriMeExp",
+    "heatmaps-diprimeflip": "Heat maps of DiPriMeFlip",
+    "robot-occupancy": "Rows per leaf on Robot",
+    "banknote-left-fractions": "Rows in left children on Banknote",
+    "theory": "Theorems",
+}
+
 
 def draw_all(data: str | None = None) -> None:
     """Run the missing fits, draw all figures and write their captions.
@@ -49,10 +60,10 @@ def draw_all(data: str | None = None) -> None:
     _write_captions(captions)
 
 
-def _write_captions(captions: dict[str, str]) -> None:
-    parts = ["# The paper's figures, drawn again\n\nWritten by `python -m benchmarks.paper figures`.\n"]
-    for name, caption in captions.items():
-        first, *rest = caption.split("\n")
-        points = "".join(f"\n- {line}" for line in rest)
-        parts.append(f"## {name}\n\n![{name}](../../docs/figures/{name}.svg)\n\n{first}\n{points}\n")
+def _write_captions(captions: dict[str, list[str]]) -> None:
+    parts = ["# Figures of the paper, reproduced\n\n`python -m benchmarks.paper figures` writes this report.\n"]
+    for name, (first, *rest) in captions.items():
+        points = "".join(f"- {line}\n" for line in rest)
+        figure = f"## {TITLES[name]}\n\n![{TITLES[name]}](../../docs/figures/{name}.svg)\n\n{first}\n"
+        parts.append(figure + (f"\n{points}" if points else ""))
     (RESULTS / "figures.md").write_text("\n".join(parts), encoding="utf-8")

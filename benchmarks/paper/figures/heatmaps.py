@@ -103,7 +103,7 @@ class HeatMaps:
         for ax, one in zip(axes.flat, self.maps(), strict=True):
             one.draw(ax, results)
         bar = figure.colorbar(ScalarMappable(NORM, COLOURS), ax=axes, shrink=0.6, extend="both", aspect=30)
-        bar.set_label(f"MSE × 10³ of {self.method}: ours, and published (in brackets)")
+        bar.set_label(f"MSE × 10³ of {self.method}: diprime, and published (in brackets)")
         ticks = [7.5, 8, 8.5, 9, 10, 11]
         bar.set_ticks(ticks, labels=[f"{t:g}" for t in ticks])
         bar.ax.minorticks_off()
@@ -114,31 +114,33 @@ class HeatMaps:
         scores = [results[fit] for fit in self.fits()]
         return float(np.mean([np.ptp(cell) / cell.mean() for cell in scores]))
 
-    def caption(self, results: Results) -> str:
-        """Say what is drawn, and what it says about the paper's text."""
+    def caption(self, results: Results) -> list[str]:
+        """Return a description of the figure, and its comparisons with the paper."""
         maps = self.maps()
         ratios = np.concatenate([(m.values(results) / np.array(m.published)).ravel() for m in maps])
         lines = [
-            f"{self.method} on Appliances with the paper's accounting, mean of {self.repeats} random splits; in "
-            "brackets what was read off the authors' heat maps, one run on one split. Light is good.",
-            f"Ours over published: median {np.median(ratios):.3f}, from {ratios.min():.3f} to {ratios.max():.3f}. From "
-            f"one of our splits to another the error of a cell changes by {self._between_splits(results):.0%}.",
+            f"Mean squared error of {self.method} on Appliances with the paper's accounting, as the mean of "
+            f"{self.repeats} random splits.\nNumbers in brackets are read off the authors' heat maps, which show one "
+            "run on one split.\nLight cells have small errors.",
+            f"Ratio of diprime's error to the published error: median {np.median(ratios):.3f}, from {ratios.min():.3f} "
+            f"to {ratios.max():.3f}.",
+            f"Difference of an error between splits: {self._between_splits(results):.0%}, as the mean over cells.",
         ]
         if self.method == "DiPriMeFlip":
             lines.append(
-                "At ε = 3 the authors' permute-and-flip loses more than this one: likely because it chooses among "
-                "intervals between data points, with the logarithm of their length in the score, and this one among "
-                "thresholds of a fixed grid."
+                "At ε = 3, permute-and-flip in the authors' code has larger errors than in diprime. A likely reason is "
+                "that the authors' code chooses among intervals between data points, with the logarithm of their "
+                "length in the score. In diprime, the choice is among thresholds of a fixed grid."
             )
         for one in (maps[0], maps[2]):
             values = one.values(results)
             rise = values[:, -1] / values[:, 0]
             lines.append(
-                f"{one.title}: from ρ = 0.2 to 0.8 the error is multiplied by "
+                f"Factor of the error from ρ = 0.2 to 0.8 with {one.title}: "
                 + ", ".join(f"{r:.2f} (ε = {e:g})" for r, e in zip(rise, one.ys, strict=True)) + "."
             )  # fmt: skip
         for one in (maps[1], maps[3]):
             best = one.values(results).argmin(axis=1)
             trees = ", ".join(f"{one.xs[b]:g} (K = {k:g})" for b, k in zip(best, one.ys, strict=True))
-            lines.append(f"{one.title}: best number of trees {trees}.")
-        return "\n".join(lines)
+            lines.append(f"Best number of trees with {one.title}: {trees}.")
+        return lines

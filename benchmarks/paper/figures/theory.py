@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,12 +13,14 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.accounts import open_account
 from benchmarks.paper.figures.style import COLOURS, WIDTH, legend_below
 from diprime import Categorical, DiPriMeClassifier, Domain, Numeric, PrivacyWarning
-from diprime.domain.target_layout import TargetLayout
-from diprime.paper import theory
+from diprime.domain.encoding import TargetLayout
+from diprime.forest.sums import STRICT, leaf_charge, release_leaves
+from diprime.model.estimates import LeafSums
+from diprime.paper import PUBLISHED, theory
 from diprime.privacy.randomness import RandomSource
-from diprime.training.leaves import plain_means, release
 
 PRINTED = {"color": "#D55E00", "lw": 1.4, "ls": (0, (4, 1.5)), "label": "as printed"}
 CORRECTED = {"color": "#0072B2", "lw": 1.4, "label": "corrected"}
@@ -34,13 +37,20 @@ def _sse(y: Floats) -> float:
     return float(np.sum((y - y.mean()) ** 2))
 
 
+def released_leaves(sums: npt.NDArray[np.int64], layout: TargetLayout, epsilon: float, seed: int) -> LeafSums:
+    """Release a leaf of each of several trees, each for all of epsilon."""
+    charge = leaf_charge(layout, Fraction(str(epsilon)), 1, "a simulation", STRICT)
+    receipt = open_account(math.inf).pay(charge)
+    return release_leaves(sums, layout, layout.whole_range, receipt, STRICT, RandomSource(seed))
+
+
 def simulated_sse(y: Floats, epsilon: float, seed: int) -> float:
     """Return the expected squared error, summed over the rows of a leaf, if the library releases it."""
     layout = TargetLayout.of_number(4096)
     high = int(np.round((y + 1) / 2 * layout.units).sum())
     sums = np.tile(np.array([len(y) * layout.units - high, high]), (N_DRAWS, 1, 1))
-    leaves = release(sums, layout, layout.whole, Fraction(str(epsilon)), RandomSource(seed), exact_counts=False)
-    predictions = 2 * plain_means(leaves)[:, :, 1] - 1
+    leaves = released_leaves(sums, layout, epsilon, seed)
+    predictions = 2 * PUBLISHED.leaf_means(leaves, layout)[:, :, 1] - 1
     return float(np.mean(np.sum((y - predictions) ** 2, axis=1)))
 
 
@@ -50,8 +60,7 @@ def simulated_accuracy(labels: npt.NDArray[np.int64], k: int, epsilon: float, se
     correct = 0.0
     for part in (labels[:k], labels[k:]):
         counts = np.bincount(part, minlength=2)
-        sums, share = np.tile(counts, (N_DRAWS, 1, 1)), Fraction(str(epsilon))
-        leaves = release(sums, layout, layout.whole, share, RandomSource(seed), exact_counts=False)
+        leaves = released_leaves(np.tile(counts, (N_DRAWS, 1, 1)), layout, epsilon, seed)
         noisy = np.maximum(leaves.sums[:, 0], 0)
         right = np.where(noisy[:, 0] == noisy[:, 1], counts.sum() / 2, counts[noisy.argmax(axis=1)])
         correct += right.mean()
@@ -68,7 +77,7 @@ def root_splits(
         warnings.simplefilter("ignore", PrivacyWarning)
         model = DiPriMeClassifier(
             2 * n_trees * epsilon, domain, method=method, n_estimators=n_trees, max_depth=1, max_features=features,
-            split_share=0.5, partition=False, random_state=0,
+            split_share=0.5, disjoint_rows=False, random_state=0,
         ).fit(X, y)  # fmt: skip
     return np.count_nonzero(model.apply(X) == 0, axis=0)
 
@@ -226,11 +235,12 @@ class TheoryChecks:
         legend_below(figure, [axes[0][0], axes[1][0]], 5, [*labels, "exact"])
         return figure
 
-    def caption(self) -> str:
-        """Say what is drawn."""
-        return (
-            f"The paper's theorems on one split of N = {N} rows, leaves at ε = 0.5. Targets are those that lose most: "
-            "−B and class 0 on the left half, B and class 1 on the right. Points are simulations with the library's "
-            f"own mechanisms: {N_DRAWS} releases of each leaf, {N_TREES} root splits for each ε. Theorem 3: rows "
-            "spread evenly; Corollary 1: log-normal. Proofs and counter-examples: docs/theory.md."
-        )
+    def caption(self) -> list[str]:
+        """Return a description of the figure."""
+        return [
+            f"The paper's theorems for one split of N = {N} rows, with leaves at ε = 0.5.\n"
+            "Targets are those with the largest loss: −B and class 0 on the left half, B and class 1 on the right.\n"
+            f"Points are simulations with diprime's mechanisms: {N_DRAWS} releases of each leaf, and {N_TREES} root "
+            "splits for each ε.\nValues are evenly spaced for Theorem 3, and log-normal for Corollary 1.\n"
+            "For proofs and counter-examples, see [Theorems](../../docs/theory.md)."
+        ]

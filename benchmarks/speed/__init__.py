@@ -1,1 +1,0 @@
-"""Time and memory: ``python -m benchmarks.speed`` and ``python -m benchmarks.speed.memory``."""
