@@ -3,13 +3,16 @@
 # %%
 # # A classification, from a table to a report
 #
-# Is a tumour malignant? The table has 569 patients and measurements of cell
-# nuclei; it comes with scikit-learn. We declare what is public, fit a private
-# forest, look at its ledger, score it on other patients, and write the page that
-# goes to a privacy officer.
+# Is a tumour malignant?
+# The table contains measurements of cell nuclei for 569 patients, and comes with
+# scikit-learn.
+# In this tutorial, you declare a domain, fit a private forest, read its ledger and
+# score it on other patients.
+# Finally, you write the report for a privacy officer.
 #
-# The data are public, but we treat them as if they were not. All noise on this
-# page is fresh: the numbers differ each time that the site is built.
+# The data are public, but we treat them as private.
+# All noise on this page is fresh, so the numbers differ each time the site is
+# built.
 
 from pathlib import Path
 
@@ -36,13 +39,16 @@ X_train, X_test, y_train, y_test = train_test_split(
 )
 
 # %%
-# ## What is public
+# ## Domain
 #
-# A domain says which values a column may have. It must be known without these
-# rows: the largest value of a table belongs to somebody. The ranges below are
-# round numbers that follow from what is measured. A value outside of its range is
-# clamped; a range that is too wide costs a little accuracy. Neither costs
-# privacy.
+# A domain declares the possible values of each column.
+# You must know them without these rows, because the largest value in a table
+# belongs to one person.
+# The ranges below are round numbers that follow from the kind of measurement.
+# Values outside a range are clipped.
+# Ranges that are ten times too wide often cost little accuracy, and ranges that are
+# a hundred times too wide cost much.
+# Neither costs privacy.
 
 domain = Domain(
     {
@@ -58,39 +64,41 @@ domain = Domain(
 print(domain.to_toml())
 
 # %%
-# ## The fit
+# ## Fit
 #
-# One number sets how much may be told about a patient, `epsilon`. There is
-# nothing to tune: the number of trees, their depth and the parts of the budget
-# follow from ε and from counts that are released privately.
+# One parameter, `epsilon`, limits how much the model can reveal about a patient.
+# You need not tune anything.
+# The number of trees, their depth and the shares of the budget follow from ε and
+# from privately released counts.
 
 model = DiPriMeClassifier(epsilon=2, domain=domain).fit(X_train, y_train)
 print(model.predict(X_test[:5]))
 print(model.predict_proba(X_test[:5]).round(2))
 
 # %%
-# ## The ledger
+# ## Ledger
 #
-# Everything that the fit released has a line in the ledger: what it was, by which
-# mechanism, and what it cost. The costs add up to ε exactly, as fractions.
-# "Waived" would list what takes the guarantee away, such as a seed; here is
-# nothing.
+# The ledger has one row for each release: its mechanism, its sensitivity and its
+# cost.
+# The costs add up to exactly ε, as fractions.
+# If something voided the guarantee, such as a seed, the ledger would contain a line
+# *NOT PRIVATE* with the reason.
 
 print(model.privacy_)
 
 # %%
-# ## What the model has learnt
+# ## Released model
 #
-# Importances, trees and everything else that a model shows is computed from
-# released numbers, so looking at it costs nothing.
+# Importances, trees and all other views of a model are computed from released
+# numbers, so they cost no privacy.
 
 plot_importances(model)
 # Figure: Bars of the importance of each of the five measurements in the private
 # forest
 
 # %%
-# Leaves state the noise that was added to their counts, so that nobody takes
-# noise for a finding.
+# The ± after a count in a leaf is the standard deviation of its noise, so you can
+# tell findings from noise.
 
 figure, ax = plt.subplots(figsize=(9, 4.5))
 plot_tree(model, ax=ax, max_depth=2)
@@ -98,24 +106,26 @@ plot_tree(model, ax=ax, max_depth=2)
 # shares of both diagnoses
 
 # %%
-# ## How good is it?
+# ## Score
 #
-# The test rows are patients, too. `model.score(X_test, y_test)` would publish an
-# exact number about them. `private_score` has an ε of its own, and its intervals
-# allow for the noise and for the sample. The people of the test rows are not
-# those of the training rows, so nobody pays twice.
+# The people in the test rows are patients too, so `model.score(X_test, y_test)`
+# would publish an exact number about them.
+# `private_score` has its own ε, and its intervals account for the noise and for the
+# sample.
+# No patient is in both the training set and the test set, so each patient is
+# charged only once.
 
 score = private_score(model, X_test, y_test, epsilon=1)
 print(score)
 
 # %%
-# With 228 test rows the intervals are wide. What counts is the number of test
-# rows times ε.
+# With 228 test rows, the intervals are wide.
+# Their width depends on the number of test rows times ε.
 #
-# ## The file and the report
+# ## Model file and report
 #
-# A model file holds what was released and nothing else. It is not a pickle:
-# opening one runs no code.
+# A model file contains only released values.
+# It contains no pickle, so opening it runs no code.
 
 model.save("tumours.diprime")
 again = diprime.load("tumours.diprime")
@@ -124,19 +134,19 @@ print((again.predict(X_test) == model.predict(X_test)).all())
 page = render(
     again,
     score,
-    data="Breast cancer, Wisconsin",
+    dataset="Breast cancer, Wisconsin",
     responsible="the authors of this tutorial",
 )
 print(Path("report.html").write_text(page, encoding="utf-8") > 0)
 
 # %%
-# [Here is the report](report.html): one page that fetches nothing. [Reading a
-# report](../reading-a-report.md) goes through it.
+# [Here is the report](report.html): one page that loads nothing from the network.
+# [Reading a report](../reading-a-report.md) describes its sections.
 #
-# ## What a seed does
+# ## Effect of a seed
 #
-# Whoever knows a seed can compute the noise and take it away. A seed is therefore
-# allowed, for tests, and never passes in silence:
+# Anyone who knows the seed can compute the noise and remove it.
+# diprime therefore accepts a seed only for tests, and always warns:
 
 seeded = DiPriMeClassifier(epsilon=2, domain=domain, random_state=0).fit(
     X_train, y_train
@@ -144,5 +154,6 @@ seeded = DiPriMeClassifier(epsilon=2, domain=domain, random_state=0).fit(
 print(seeded.privacy_)
 
 # %%
-# Such a model must not be released. Nothing else on this page was seeded but the
-# split into training and test rows, which looks at no value.
+# Do not publish such a model.
+# The only other seed on this page divides the rows into training and test rows,
+# without using any of their values.

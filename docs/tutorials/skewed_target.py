@@ -3,12 +3,14 @@
 # %%
 # # Regression with a skewed target
 #
-# What will an insurance claim cost? Most claims are small and a few are very
-# large. For a private model that is hard twice: the noise is proportional to the
-# range of the target, and the squared error is made by a few records, which it
-# must not follow.
+# How much will an insurance claim cost?
+# Most claims are small, and a few are very large, which is difficult for a private
+# model in two ways.
+# The noise is proportional to the range of the target.
+# A few records dominate the squared error, but a private model must not depend on
+# single records.
 #
-# The table is made up, so that we know the truth and may look at everything.
+# The table is synthetic, so we know the truth and may look at everything.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,7 +28,7 @@ from diprime.plots import plot_shape
 
 
 def claims(n, seed):
-    """Return n insured people, and what their claims cost."""
+    """Return n insured people, and the costs of their claims."""
     rng = np.random.default_rng(seed)
     people = pd.DataFrame(
         {
@@ -49,8 +51,8 @@ X_new, y_new = claims(5_000, seed=2)
 print(pd.Series(y).describe(percentiles=[0.5, 0.9, 0.99]).round(0))
 
 # %%
-# On a linear scale, nearly all claims lie in the first bars. Public knowledge,
-# from the terms of the contract: a claim costs between 10 and 1,000,000.
+# On a linear scale, nearly all claims are in the first bars.
+# The terms of the contract are public: a claim costs between 10 and 1,000,000.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3))
 for ax, values, label in (
@@ -64,9 +66,9 @@ for ax, values, label in (
 # end, on a log scale a bell
 
 # %%
-# ## As it is
+# ## Full range
 #
-# A target is `Numeric(low, high)`, with a range that is known without the data.
+# A target is `Numeric(low, high)`, with a range that you know without the data.
 
 features = {
     "age": Integer(18, 100),
@@ -76,13 +78,13 @@ features = {
 
 
 def errors(predicted):
-    """Return what counts for whoever pays, and the factor of a typical claim."""
+    """Return the mean absolute error and the median relative error, as text."""
     factor = np.exp(np.median(np.abs(np.log(np.maximum(predicted, 10) / y_new))))
     error = np.mean(np.abs(predicted - y_new))
     return f"mean absolute error {error:6.0f}, off by a factor of {factor:.2f}"
 
 
-print(f"{'always the mean':<24} {errors(np.full(len(y_new), y.mean()))}")
+print(f"{'constant mean':<24} {errors(np.full(len(y_new), y.mean()))}")
 as_it_is = Domain(features, target=Numeric(0, 1_000_000))
 for estimator in (
     DiPriMeRegressor(epsilon=1, domain=as_it_is),
@@ -92,15 +94,18 @@ for estimator in (
     print(f"{type(estimator).__name__:<24} {errors(predicted)}")
 
 # %%
-# The noise in a leaf is proportional to the range, and hundreds of times what a
-# typical claim costs: with 2,000 people, models are about as good as a guess, or
-# worse.
+# The noise in a leaf is proportional to the range, and is far larger than a typical
+# claim.
+# With 2,000 people, the models are therefore no better than a constant prediction,
+# or worse.
 #
-# ## A narrower range
+# ## Narrower range
 #
-# Claims above a bound count as the bound. The noise shrinks with the range, and
-# predictions of large claims become too small. The bound must be public as well:
-# choosing it by looking at the largest claims would tell about them.
+# With a narrower range, claims above its upper bound are clipped to this bound.
+# The noise shrinks in proportion to the range, but the predictions of large claims
+# become too small.
+# The bound must be public as well: if you choose it by looking at the largest
+# claims, it reveals something about them.
 
 narrow = Domain(features, target=Numeric(0, 10_000))
 for estimator in (
@@ -113,10 +118,12 @@ for estimator in (
 # %%
 # ## Logarithms
 #
-# If factors matter and not differences, learn the logarithm. The domain is that
-# of the logarithm: 10 to 1,000,000 is 1 to 6. A prediction $\hat{y}$ is then a
-# mean of logarithms, so that $10^{\hat{y}}$ is near the *median* cost, not near
-# the mean, which is larger: do not use it as it is for money to be set aside.
+# If relative errors matter more than absolute errors, learn the logarithm.
+# The domain then declares the range of the logarithm: 10 to 1,000,000 becomes 1 to
+# 6.
+# A prediction $\hat{y}$ is a mean of logarithms, so $10^{\hat{y}}$ is close to the
+# *median* cost.
+# The mean cost is larger, so do not use $10^{\hat{y}}$ to set money aside.
 
 logarithms = Domain(features, target=Numeric(1, 6), target_name="log10 of the cost")
 forest = DiPriMeRegressor(epsilon=1, domain=logarithms).fit(X, np.log10(y))
@@ -125,19 +132,20 @@ for model in (forest, boosted):
     print(f"{type(model).__name__:<24} {errors(10 ** model.predict(X_new))}")
 
 # %%
-# A boosted model is a sum of functions of one or two features, which can be
-# looked at. In truth, the logarithm of a claim is lowest at the age of 45 and
-# rises in both directions.
+# A boosted model is a sum of functions of one or two features, which you can plot.
+# In truth, the logarithm of a claim is smallest at the age of 45, and increases in
+# both directions.
 
 plot_shape(boosted, "age")
-# Figure: What age adds to the logarithm of the cost: a valley with its lowest
-# point in the middle forties
+# Figure: The effect of age on the logarithm of the cost: a valley with its
+# lowest point in the middle forties
 
 # %%
-# ## What it cost
+# ## Cost of the comparison
 #
-# On this page six models were fitted to the same people. With private data that
-# would be six times ε = 1. Choose the target's scale from what you know about it,
-# or on public data, and fit once.
+# This page fits six models to the same people.
+# With private data, they would cost six times ε = 1.
+# Choose the scale of the target from prior knowledge or on public data, and fit
+# once.
 
 print(boosted.privacy_)

@@ -3,13 +3,15 @@
 # %%
 # # A study under one budget
 #
-# A fit is private; a study is several fits and scores of the same people.
-# `Budget` adds up all that is released about them, and refuses what goes beyond.
-# Here a domain is learnt, a setting is chosen, a forest and a boosted model are
-# fitted, and both are scored.
+# A study consists of several fits and scores about the same people.
+# A `Budget` adds up the costs of all these releases, and refuses a release that it
+# does not cover.
+# In this tutorial, one budget covers a learnt domain, a hyperparameter search, a
+# forest, a boosted model and two scores.
 #
-# The table is made up: 12,000 clients of a bank, and who of them does not pay
-# back a loan. Nobody tells us the ranges of money.
+# The table is synthetic.
+# It contains 12,000 clients of a bank, some of whom default on a loan, and the
+# ranges of the amounts are unknown.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,7 +49,7 @@ risk = (
 )
 defaults = np.where(rng.logistic(size=n) < risk, "yes", "no")
 
-# Clients who test are drawn by themselves: nobody both trains and tests.
+# Each client is either in the training set or in the test set.
 tests = rng.random(n) < 0.3
 training, testing = (
     (clients[~tests], defaults[~tests]),
@@ -55,21 +57,24 @@ training, testing = (
 )
 
 # %%
-# ## The budget
+# ## Budget
 #
-# ε = 3 and δ = 10⁻⁶ for everything that will ever be released about these
-# clients. `pure=2` keeps a part for releases without δ (the domain, the search,
-# the scores), so that their costs and those of boosting add up without loss. The
-# file can be shared by processes and opened another day:
-# `Budget.open("study.budget")`.
+# The budget of ε = 3 and δ = 10⁻⁶ covers all releases about these clients.
+# `pure_epsilon=2` reserves a part of ε for releases without δ: the domain, the
+# search and the scores.
+# Without this reserve, the mixture of both kinds of releases would cost slightly
+# more.
+# Several processes can share the file, and `Budget.open("study.budget")` opens it
+# again on another day.
 
-budget = Budget.create("study.budget", epsilon=3, delta=1e-6, pure=2)
+budget = Budget.create("study.budget", epsilon=3, delta=1e-6, pure_epsilon=2)
 
 # %%
-# ## A domain
+# ## Learnt domain
 #
-# What everybody knows is declared. The ranges of income and loan are learnt
-# privately, for a small part of the budget.
+# Features with known ranges and categories are declared.
+# The ranges of income and loan are learnt privately, with a small part of the
+# budget.
 
 with budget:
     domain = Domain.learn(
@@ -86,10 +91,10 @@ for name in ("income", "loan"):
     print(name, domain.features[name])
 
 # %%
-# ## A choice
+# ## Private search
 #
-# Who tries two settings and keeps one has spent both. `PrivateSearch` pays for
-# all fits and for the choice from one ε.
+# If you fit two models and keep one, you have spent the ε of both.
+# `PrivateSearch` covers all fits and the selection with one ε.
 
 with budget:
     search = PrivateSearch(
@@ -98,9 +103,10 @@ with budget:
 print("chosen:", search.best_params_)
 
 # %%
-# ## A boosted model
+# ## Boosted model
 #
-# Its noise is normal, and it costs μ², which adds up more cheaply than ε.
+# Boosting uses Gaussian noise, whose cost is a number μ².
+# Values of μ² add up to less than the corresponding values of ε.
 
 with budget:
     boosted = DiPriMeBoostingClassifier(epsilon=1, delta=1e-7, domain=domain).fit(
@@ -108,11 +114,11 @@ with budget:
     )
 
 # %%
-# ## How good are they?
+# ## Scores
 #
-# The scores are about the clients who test. They are other people than those who
-# train; we charge them to the same budget all the same, so that its promise holds
-# for every client, whichever part she is in.
+# The test rows belong to other clients than the training rows.
+# We charge the scores to the same budget nevertheless, so its guarantee covers
+# every client in either set.
 
 with budget:
     scores = {
@@ -126,7 +132,8 @@ for name, score in scores.items():
         print(f"{name:<8} {metric:<8} {found.value:.3f}, 95 %: {interval}")
 
 # %%
-# Curves are drawn from the same released tables, so they cost nothing more.
+# The curves are drawn from the same released tables, so they cost no further
+# privacy.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4))
 plot_roc(scores["boosting"], ax=axes[0])
@@ -135,14 +142,14 @@ plot_calibration(scores["boosting"], ax=axes[1])
 # rows, with intervals
 
 # %%
-# ## What is left
+# ## Remaining budget
 #
-# Every charge has a line, in the order in which it was made.
+# The budget has one line for each charge, in order.
 
 print(budget)
 
 # %%
-# What does not fit is refused before a row is read, and costs nothing:
+# A fit that exceeds the budget is refused before a row is read, and costs nothing:
 
 try:
     with budget:
@@ -151,8 +158,8 @@ except BudgetError as error:
     print(f"BudgetError: {error}")
 
 # %%
-# So is a seed, because a model that is not private has no cost that could be
-# added up:
+# A seed is refused as well, because the cost of a model that is not private is not
+# defined:
 
 try:
     with budget:
@@ -161,6 +168,7 @@ except BudgetError as error:
     print(f"BudgetError: {error}")
 
 # %%
-# [One budget](../budget.md) says what is charged and how to keep the file,
-# [choosing settings](../search.md) when a search is worth its cost, and [private
-# scores](../scores.md) what the intervals mean.
+# [Privacy budgets](../budget.md) describes the charges and the budget file.
+# [Private hyperparameter search](../search.md) explains when a search is worth its
+# cost.
+# [Private test scores](../scores.md) explains the intervals.

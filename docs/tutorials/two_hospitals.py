@@ -3,13 +3,14 @@
 # %%
 # # Two hospitals
 #
-# Two hospitals want one model, and neither may give its patients' records to the
-# other. Each fits a private model to its own patients and sends the file. The
-# merged model costs a patient no more than the model of her own hospital, because
-# she is in one of them only.
+# Two hospitals want one model, but they may not share the records of their
+# patients.
+# Each hospital fits a private model to its own patients and sends the model file.
+# The merged model costs a patient no more than the model of their own hospital,
+# because each patient is in only one.
 #
-# The patients are made up: older in the north than in the south. Who comes back
-# within a month?
+# The patients are synthetic, and older in the north than in the south.
+# Which patients come back within a month?
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -55,11 +56,11 @@ hospitals = {
 }
 
 # %%
-# ## Before anybody looks at a patient
+# ## Common domain
 #
-# The hospitals agree on a domain, and on what a patient's part may cost. Models
-# can be merged if their domains are equal. It is a text file, so it can be sent
-# and signed like a contract.
+# Before they look at any data, the hospitals agree on a domain, on ε and on δ.
+# Models can be merged only if their domains are equal.
+# A domain is a text file, so the hospitals can send it and sign it like a contract.
 
 domain = Domain(
     {
@@ -74,10 +75,10 @@ domain = Domain(
 agreement = domain.to_toml()
 
 # %%
-# ## In each hospital
+# ## Models of the hospitals
 #
-# The file of a model holds no record, and not the number of patients either. It
-# may leave the house once ε and δ are agreed.
+# A model file contains no records, and not even the exact number of patients.
+# The hospital can publish it if it accepts ε and δ.
 
 for name, (X, y) in hospitals.items():
     model = DiPriMeBoostingClassifier(
@@ -86,31 +87,35 @@ for name, (X, y) in hospitals.items():
     model.save(f"{name}.diprime")
 
 # %%
-# ## Where both files are
+# ## Merged model
 #
-# `merge` takes models of *different people*. Nobody but the hospitals can know
-# that there is no patient in both; if there is one, she pays both costs. Models
-# of one study, which share a budget, are refused.
+# `merge` requires models of *different people*.
+# Only the hospitals can know that no patient is in both, so they assert this with
+# `disjoint=True`.
+# The ledger contains their assertion.
+# For a patient of both hospitals, the costs of both models would add up.
+# `merge` refuses models of one study, which share a budget.
 
 models = {name: diprime.load(f"{name}.diprime") for name in hospitals}
-models["both"] = merge(list(models.values()))
+models["both"] = merge(list(models.values()), disjoint=True)
 print(
     str(models["both"].privacy_).split("\n\nModel 1")[0]
 )  # without the ledgers of the two models, which follow
 
 # %%
-# The bars show what each of the two models spent, and on what.
+# The bars show the cost of each kind of release, for both models.
 
 plot_budget(models["both"])
-# Figure: Bars of the budgets of both merged models, divided into what each kind
-# of release cost
+# Figure: Bars of the budgets of both merged models, divided by kind of
+# release
 
 # %%
-# ## Is it better?
+# ## Comparison
 #
-# New patients of both hospitals tell, here without noise, because they are made
-# up. The model of the south has hardly seen old people, and fails on those of the
-# north.
+# We score the models on new patients of both hospitals, without noise, because
+# these patients are synthetic.
+# The model of the south was trained on few old patients, so it fails on the
+# patients of the north.
 
 visitors = {
     "north": patients(3000, 70, seed=3),
@@ -122,19 +127,22 @@ for name, model in models.items():
     print(f"{name:<7} {north:21.1%}   {south:12.1%}")
 
 # %%
-# The merged model has the mean of both scores, each weighted by its released
-# number of records. So it may be worse for the north than that hospital's own
-# model, but it is of use for both. What it has learnt about age can be set beside
-# the two that it is made of.
+# The merged model averages the scores of both models, weighted by their released
+# numbers of records.
+# For the north, it can therefore be worse than the hospital's own model, but it
+# works for both hospitals.
+# The plots compare the effect of age in the merged model with the effects in its
+# two parts.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), sharey=True)
 for ax, (name, model) in zip(axes, models.items(), strict=True):
     plot_shape(model, "age", ax=ax)
     ax.set_title(name)
-# Figure: What age adds to the log-odds in the models of the north, of the south
-# and of both
+# Figure: The effect of age on the log-odds, in the models of the north, of the
+# south and of both
 
 # %%
-# `diprime merge north.diprime south.diprime -o both.diprime` does the same on the
-# [command line](../command-line.md). For whoever gets such files from others,
-# [signatures](../command-line.md#signatures) say who vouches for them.
+# On the [command line](../command-line.md), run `diprime merge north.diprime
+# south.diprime --disjoint -o both.diprime`.
+# If you receive model files from others, a [signature](../saving.md#signatures)
+# shows who vouches for them.
