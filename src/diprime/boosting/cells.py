@@ -13,7 +13,8 @@ from diprime.boosting import defaults
 from diprime.boosting.gradients import CellGrid
 from diprime.domain import Domain
 from diprime.kernels.constants import CELLS, MASK_BYTES, MISSING, N_CODES
-from diprime.model.estimates import smooth_histogram
+from diprime.model.effects import code_shares
+from diprime.model.estimates import code_counts, smooth_histogram
 from diprime.model.trees import Structure
 from diprime.privacy.charges import Receipt
 from diprime.privacy.mechanisms.gaussian import rounded_gaussian
@@ -40,6 +41,16 @@ class CodeSums:
     def count_noise(self) -> float:
         """Standard deviation of the noise of a count."""
         return self.noise * math.sqrt(self.sums.shape[2])
+
+    def shares(self, domain: Domain, n_rows: float) -> Floats:
+        """Return the denoised share of the records with each code of each feature, shape (n_features, 256)."""
+        kinds = zip(self.counts, domain.n_codes.tolist(), domain.is_categorical.tolist(), strict=True)
+        return np.stack(
+            [
+                code_shares(code_counts(counts, self.count_noise, n, is_categorical=is_categorical, total=n_rows))
+                for counts, n, is_categorical in kinds
+            ]
+        )
 
 
 def release_code_sums(
@@ -126,21 +137,22 @@ class FeatureChoice:
     is the part that no sum of functions of single features explains.
     """
 
-    def __init__(self, n_features: int) -> None:
-        self._n_features = n_features
-        self._gains = np.zeros(n_features)
-        self._visits = np.zeros(n_features)
-        self._interactions = np.zeros(n_features)
-        self._pairs = np.zeros(n_features)
+    def __init__(self, energies: Floats) -> None:
+        """Start from the energies of the curves. Features with a negative number are never drawn."""
+        self._is_used = energies >= 0
+        n = self._n_features = len(energies)
+        self._start = np.where(self._is_used, energies, 0.0)
+        self._gains, self._visits = np.zeros(n), np.zeros(n)
+        self._interactions, self._pairs = np.zeros(n), np.zeros(n)
         self._n_rounds = 0
 
     def draw(self, n: int, uniforms: Sequence[float]) -> list[int]:
         """Draw one or two distinct features, uniformly or by gain, from n + 1 random numbers in [0, 1)."""
-        gains = np.maximum(self._gains / np.maximum(self._visits, 1e-9), 0.0)
-        early = self._n_rounds < self._n_features / 2
-        if early or uniforms[0] < defaults.EXPLORE or not gains.sum() > 0:
-            gains = np.ones(self._n_features)
-        weights = gains / gains.sum() + 1e-3 / self._n_features
+        is_early = self._n_rounds < self._is_used.sum() / 2
+        gains = self._start if is_early else np.maximum(self._gains / np.maximum(self._visits, 1e-9), 0.0)
+        if uniforms[0] < defaults.EXPLORE or not gains.sum() > 0:
+            gains = self._is_used.astype(np.float64)
+        weights = gains / gains.sum() + np.where(self._is_used, 1e-3 / self._is_used.sum(), 0.0)
         chosen: list[int] = []
         for uniform in uniforms[1 : n + 1]:
             weights[chosen] = 0.0

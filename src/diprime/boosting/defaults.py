@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from diprime.boosting.gradients import RANGE_BITS
 from diprime.domain import Task
 from diprime.privacy.measures import Epsilon
 
@@ -15,25 +16,39 @@ LITTLE_NOISE = 4  # μ² above which more rounds improve models
 
 COUNTS_SHARE = Fraction(1, 100)
 GRID_SHARE = Fraction(1, 20)
-CLIP_SHARE = Fraction(1, 40)
-N_CLIPS = 6
 
-N_TARGET_BINS = 64  # bins of the histogram of a numeric target
+CONSTANT = 25.0  # information below which the model is a constant
+COUNT_OF_CONSTANT = 0.2  # share of the number of records in the budget of a constant number
+LEAST_START_SHARE = 0.0025
+LEAST_CLIP_SHARE = 0.0025
+FIRST_CLIP = 1 << (RANGE_BITS - 3)  # an eighth of the target's range
+PARTS, CLOSE, DEVIATIONS = 20, 0.8, 6  # of the range; share of targets in one part that calls for a note, and evidence
+FINE_CLIPS = 150.0  # information above which clips are measured finely and often
+
+NORM_SHARE = 0.9  # squared norm of a record's basis vector beyond which its gradient is shortened, relative to the mean
+CONSTANT_WEIGHT = 0.25  # squared norm of the constant function in regression; all features together have one
+SPECTRUM_DECAY = 1.5  # squared norm of the cosine of frequency k: k^-1.5
+WAVES, FEW_WAVES, MANY_WAVES = 8, 4, 24  # cosines per feature: usually, with little information, for rough functions
+ROUGH, ROUGH_DEVIATIONS = 0.035, 5  # share of high frequencies in the energy of rough functions, and its evidence
+ROUGH_DECAY = 0.75
+EVEN_WEIGHT, EVEN_FEATURES = 0.3, 4.0  # part of the weights that all features share, and that of few features
+MAX_CURVES = 64
+N_EPOCHS = 5
+WIDE_STEPS = 5  # steps over all features if there are more than `MAX_CURVES`
+MOMENTUM = 0.9
+PLENTY = 20_000.0  # information above which fewer steps suffice
+MAX_PATH = {False: 6000.0, True: 1000.0}  # for classification and regression
+
 MAX_BINS = 64  # bins of a feature, with about the same number of records each
-CLIP_QUANTILE = 0.9  # quantile of |residual| at which residuals are clipped
-SPREAD_OF_RESIDUALS = 0.6  # standard deviation of normal residuals clipped at this quantile, in units of the clip
+SPREAD_OF_RESIDUALS = 0.6  # standard deviation of normal residuals clipped at the usual quantile, in units of the clip
 
 EXPLORE = 0.3  # fraction of rounds that draw their features uniformly
-PAIRS = 0.5  # fraction of rounds with two features
+PAIRS = {"classification": 0.9, "regression": 0.6}  # fraction of rounds with two features
 GAIN_MEMORY = 0.9  # factor applied to a feature's earlier gains when it is chosen again
 
-SCARCE = 400.0  # information below which some rounds only measure the first scores
-MEASURED_INFORMATION = 20.0  # the fraction of these rounds is this value divided by the information
-MEASURED = 0.5  # maximum fraction of these rounds
-
-RIDGE = 6.0
+RIDGE = {"classification": 12.0, "regression": 6.0}
+RIDGE_SCORE, LEAST_RIDGE_FACTOR = 2.0, 0.25  # spread of scores above which the ridge of classifiers shrinks
 RIDGE_PER_FEATURE = 160.0  # for regression with scarce information
-PLENTIFUL = 50_000.0  # information above which the ridge of classifiers shrinks
 FINE_PAIR_GAIN = 0.3 * 4096
 LEAST_RIDGE = 10.0  # in units of weight (records in regression): limits chance in small cells if there is little noise
 
@@ -53,13 +68,51 @@ def information(n_rows: float, mu_squared: float) -> float:
     return max(n_rows, 1.0) * math.sqrt(mu_squared)
 
 
-def measuring_rounds(signal: float, n_rounds: int) -> int:
-    """Return the number of rounds that only measure the class counts, or the mean of a numeric target.
+def start_share(signal: float) -> float:
+    """Return the share of the budget that measures the starting scores."""
+    return min(0.4, max(LEAST_START_SHARE, (10 / signal) ** 2))
 
-    The first counts get little of the budget, because later rounds correct them. If information is scarce, the ridge
-    prevents that, and predictions would be worse than the best constant.
-    """
-    return int(n_rounds * min(MEASURED, MEASURED_INFORMATION / signal)) if signal < SCARCE else 0
+
+def clip_share(signal: float) -> float:
+    """Return the share of the budget of each histogram of residuals."""
+    return min(0.05, max(LEAST_CLIP_SHARE, (7 / signal) ** 2))
+
+
+def clipped_share(signal: float) -> float:
+    """Return the share of residuals that are clipped. With much noise, a smaller clip is better."""
+    return 0.1 + 0.15 / (1 + (signal / 400) ** 2)
+
+
+def clipped_epochs(signal: float) -> tuple[int, ...]:
+    """Return the epochs of the curves before which the clip is set. It is set before the rounds as well."""
+    return (0, 1, 2, 3, 4) if signal >= FINE_CLIPS else (0, 2)
+
+
+def round_share(task: Task, signal: float) -> float:
+    """Return the share of the budget of rounds. A small share is worse than none."""
+    effective = signal if task == "classification" else 10 * signal
+    return 0.0 if effective < 2500 else min(0.75, 0.5 * math.log10(min(effective, 1e9) / 1000))  # noqa: PLR2004 -- found by measurement, used once
+
+
+def least_share(n_rounds: int) -> Fraction:
+    """Return a lower bound on the shares of all releases. It is public."""
+    return min(Fraction(2, 1000), Fraction(19, 100 * n_rounds))
+
+
+def n_waves(signal: float) -> int:
+    """Return the number of cosines per feature."""
+    return WAVES if signal >= 100 else FEW_WAVES  # noqa: PLR2004 -- found by measurement, used once
+
+
+def curve_steps(signal: float) -> int:
+    """Return the number of steps in which curves are fitted."""
+    return 30 if signal >= PLENTY else 100
+
+
+def path(task: Task, signal: float, share: float) -> float:
+    """Return the length of the path of the coefficients, in gradients. It limits noise along weak directions."""
+    noise = min(2.0, 0.2 * math.sqrt(signal)) if task == "classification" else min(1.0, 0.02 * math.sqrt(signal))
+    return min(noise * signal * math.sqrt(share), MAX_PATH[task == "regression"])
 
 
 def cells_of_single(signal: float) -> int:
@@ -72,18 +125,18 @@ def cells_of_pair(signal: float) -> int:
     return 4 if signal > 80 else 2  # noqa: PLR2004 -- found by measurement, used once
 
 
-def ridge(task: Task, signal: float, n_features: int, n_rounds: int, rate: float) -> float:
+def ridge(task: Task, signal: float, n_features: int, n_rounds: int, rate: float, spread: float) -> float:
     """Return the weight added to every cell, in standard deviations of the noise of a gradient sum.
 
     It limits the noise of a step to rate/ridge of the largest gradient. In regression with few records per feature, the
     noise of predictions over all rounds, (rate/ridge)²·rounds, must be small compared with the information per feature.
 
     In classification, a ridge also slows learning in cells where most records are classified well and thus have small
-    Hessians. With plentiful information, this does more harm than the noise in these cells.
+    Hessians. If scores have a large ``spread``, this does more harm than the noise in these cells.
     """
     if task == "classification":
-        return RIDGE * min(1.0, math.sqrt(PLENTIFUL / signal))
-    return max(RIDGE, rate * math.sqrt(n_rounds) * RIDGE_PER_FEATURE * n_features / signal)
+        return RIDGE[task] * min(1.0, max(LEAST_RIDGE_FACTOR, (RIDGE_SCORE / max(spread, 1e-9)) ** 2))
+    return max(RIDGE[task], rate * math.sqrt(n_rounds) * RIDGE_PER_FEATURE * n_features / signal)
 
 
 def weight_of_record(n_scores: int, task: Task) -> float:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from diprime.boosting.gradients import CellGrid, Gradients, Sums, gradients_of
+from diprime.boosting.gradients import CellGrid, CurveGrid, Gradients, Sums, gradients_of
 from diprime.boosting.rows import (
     BeginScores,
     CodeSumsQuery,
+    CurveSumsQuery,
     ResidualCountsQuery,
     RoundUpdate,
     StartScores,
@@ -42,10 +43,14 @@ class BoostingEngine:
         """Return the sum of the records' vectors for each code of each feature: (n_features, 256, n_outputs)."""
         return self._executor.sum(CodeSumsQuery(self._layout))
 
-    def start(self, offset: npt.NDArray[np.int32]) -> None:
-        """Set the scores of every record to ``offset``."""
-        self._advance(StartScores(offset))
-        self._steps: npt.NDArray[np.int32] = np.zeros((1, len(offset)), dtype=np.int32)
+    def curve_sums(self, grid: CurveGrid, gradients: Gradients) -> Sums:
+        """Return the sums of the shortened gradients for the codes of the curves' features."""
+        return self._executor.sum(CurveSumsQuery(grid, gradients))
+
+    def start(self, grid: CurveGrid) -> None:
+        """Set the scores of every record to those of curves."""
+        self._advance(StartScores(grid))
+        self._steps: npt.NDArray[np.int32] = np.zeros((1, len(grid.offset)), dtype=np.int32)
 
     def gradient_sums(self, grid: CellGrid, gradients: Gradients) -> Sums:
         """Assign the records to new cells and return the sums of their gradients: (n_cells, n_columns)."""

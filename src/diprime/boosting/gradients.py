@@ -1,4 +1,4 @@
-"""The gradients of boosting, and the cells in which an engine adds them up.
+"""The gradients of boosting, and the cells and curves for which an engine adds them up.
 
 Gradients are public maps from a record's scores and target to a vector of integers. For all scores, the squared L2 norm
 of the vector is at most ``squared_sensitivity``, which bounds the contribution of a record to the sums of a round.
@@ -9,7 +9,7 @@ counts as w equal records in every count and every sum.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Protocol
 
@@ -18,10 +18,13 @@ import numpy.typing as npt
 
 from diprime.domain.encoding import TargetLayout
 from diprime.kernels import boosting
+from diprime.kernels.constants import N_CODES
 
 UNIT_BITS = 11
 UNIT = 1 << UNIT_BITS
-"""Value of a gradient of one in the sums."""
+"""Value of a gradient of one in the sums, for classes."""
+CLIP = UNIT // 2
+"""Upper bound on the norm of the gradients of a record, in the sums."""
 SCORE_BITS = 20
 """A log-odds of one is 2^20 units of a score."""
 RANGE_BITS = 24
@@ -29,25 +32,13 @@ RANGE_BITS = 24
 
 _TABLE_SHIFT = 12
 _MAX_LOG_ODDS = 12  # the gradient here is below half a unit
-_HESSIAN_FACTOR = 3.3
 _EXP_BITS = 20
-_COUNT_WEIGHT = 512  # a quarter of a unit, because the noise of counts matters less than the noise of residuals
+_COUNT_WEIGHT = CLIP // 4  # because the noise of counts matters less than the noise of residuals
 
 Scores = npt.NDArray[np.int32]
 Targets = npt.NDArray[np.uint16]
 Cells = npt.NDArray[np.uint8]
 Sums = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class ScoredRecords:
-    """Scores and targets of records, which determine their gradients, and their cells and weights."""
-
-    scores: Scores  # shape (n, n_scores)
-    targets: Targets  # shape (n,): encoded targets
-    cells: Cells  # shape (n,): cells of the round
-    # shape (n,) or (0,): empty if all weights are one
-    weights: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
 
 
 class Gradients(Protocol):
@@ -62,66 +53,76 @@ class Gradients(Protocol):
         """Length of a vector."""
 
     @property
+    def unit(self) -> float:
+        """Value of a gradient of one in the sums."""
+
+    @property
     def weight_unit(self) -> float:
         """Value of a Hessian, or a count, of one in the sums."""
 
     @property
-    def squared_sensitivity(self) -> int:
-        """Upper bound on the squared L2 norm of a vector."""
+    def score_unit(self) -> float:
+        """Units of a score in a gradient of one divided by a weight of one."""
 
-    def add(self, records: ScoredRecords, begin: int, end: int, sums: Sums) -> None:
-        """Add the weighted vectors of the records from ``begin`` to ``end`` to the sums of their cells."""
+    @property
+    def squared_sensitivity(self) -> int:
+        """Upper bound on the squared L2 norm of a vector. The norm of the gradients alone is at most `CLIP`."""
+
+    def write(self, scores: Scores, targets: Targets, begin: int, end: int, vectors: Sums) -> None:
+        """Write the vectors of the records from ``begin`` to ``end`` into the rows of ``vectors``."""
 
 
 @dataclass(frozen=True)
 class LogisticGradients:
-    """Two classes: g = [second class] - p and 3.3·h with h = p·(1 - p), for which g² + (3.3·h)² <= 1.
+    """Two classes, with the score t as the log-odds of the second class.
 
-    For the first class g² = p², and for the second (1 - p)². By symmetry it suffices that (1 - p)²·(1 + 3.3²·p²) <= 1,
-    which holds because 3.3² = 10.89 is below (2 - p)/(p·(1 - p)²) >= 11.09. The charged bound is computed from the
-    rounded table itself.
+    The loss of a record with margin m, which is t for the second class and -t for the first, is exp(-m)/2 for m >= 0
+    and (1 - m)/2 below. It is convex, and its minimum is at the true log-odds. The gradient is min(1, exp(-m))/2 towards
+    the record's class, and the weight is the expected Hessian, min(p, 1 - p)/2 with p = 1/(1 + exp(-t)).
     """
 
     n_scores: ClassVar[int] = 1
     n_columns: ClassVar[int] = 2
-    weight_unit: ClassVar[float] = _HESSIAN_FACTOR * UNIT
+    unit: ClassVar[float] = float(UNIT)
+    weight_unit: ClassVar[float] = float(UNIT)
+    score_unit: ClassVar[float] = float(1 << SCORE_BITS)
 
     @property
     def squared_sensitivity(self) -> int:
         """Largest squared norm in the table, for either class."""
         return _largest_squared_norm()
 
-    def add(self, records: ScoredRecords, begin: int, end: int, sums: Sums) -> None:
-        """Add the weighted vectors of the records from ``begin`` to ``end`` to the sums of their cells."""
-        r, table = records, logistic_table()
-        boosting.add_logistic(r.scores, r.targets, r.cells, table, _TABLE_SHIFT, UNIT, begin, end, r.weights, sums)
+    def write(self, scores: Scores, targets: Targets, begin: int, end: int, vectors: Sums) -> None:
+        """Write the vectors of the records from ``begin`` to ``end`` into the rows of ``vectors``."""
+        boosting.logistic(scores, targets, logistic_table(), _TABLE_SHIFT, begin, end, vectors)
 
 
 @cache
 def logistic_table() -> npt.NDArray[np.int16]:
-    """Return the gradient of the second class and the Hessian on a grid of scores, in units."""
+    """Return the gradients of the first and the second class and the Hessian on a grid of scores, in units."""
     width = 2 ** (_TABLE_SHIFT - SCORE_BITS)
     n = round(_MAX_LOG_ODDS / width)
-    p = 1 / (1 + np.exp(-(np.arange(-n, n) + 0.5) * width))
-    return np.ascontiguousarray(
-        np.stack([np.rint(UNIT * (1 - p)), np.floor(_HESSIAN_FACTOR * UNIT * p * (1 - p))], axis=1).astype(np.int16)
-    )
+    scores = (np.arange(-n, n) + 0.5) * width
+    second = np.rint(CLIP * np.minimum(1.0, np.exp(-scores)))
+    hessian = np.floor(CLIP / (1 + np.exp(np.abs(scores))))
+    return np.ascontiguousarray(np.stack([-second[::-1], second, hessian], axis=1).astype(np.int16))
 
 
 @cache
 def _largest_squared_norm() -> int:
-    gradients, hessians = logistic_table().astype(np.int64).T
-    largest = np.maximum(np.abs(gradients), np.abs(gradients - UNIT))
-    return int((largest**2 + hessians**2).max())
+    first, second, hessians = logistic_table().astype(np.int64).T
+    return int((np.maximum(first**2, second**2) + hessians**2).max())
 
 
 @dataclass(frozen=True)
 class SoftmaxGradients:
-    """Several classes: [class] - p and 2·p·(1 - p) for each class. The kernel limits the norm to √2 units."""
+    """Several classes: [class] - p, shortened to a norm of at most 1/2, and p·(1 - p) for each class."""
 
     n_classes: int
 
-    weight_unit: ClassVar[float] = 2.0 * UNIT
+    unit: ClassVar[float] = float(UNIT)
+    weight_unit: ClassVar[float] = float(UNIT)
+    score_unit: ClassVar[float] = float(1 << SCORE_BITS)
 
     @property
     def n_scores(self) -> int:
@@ -135,16 +136,12 @@ class SoftmaxGradients:
 
     @property
     def squared_sensitivity(self) -> int:
-        """Upper bound on the squared norm: two squared units."""
-        return 2 * UNIT**2
+        """Upper bound on the squared norm: 1/4 for the gradients and 4/27 for the Hessians, in squared units."""
+        return CLIP**2 + 4 * UNIT**2 // 27
 
-    def add(self, records: ScoredRecords, begin: int, end: int, sums: Sums) -> None:
-        """Add the weighted vectors of the records from ``begin`` to ``end`` to the sums of their cells."""
-        shares = np.empty(self.n_classes, dtype=np.int64)
-        r, table = records, _exp_table()
-        boosting.add_softmax(
-            r.scores, r.targets, r.cells, table, _TABLE_SHIFT, UNIT_BITS, begin, end, r.weights, shares, sums
-        )
+    def write(self, scores: Scores, targets: Targets, begin: int, end: int, vectors: Sums) -> None:
+        """Write the vectors of the records from ``begin`` to ``end`` into the rows of ``vectors``."""
+        boosting.softmax(scores, targets, _exp_table(), _TABLE_SHIFT, UNIT_BITS, begin, end, vectors)
 
 
 @cache
@@ -161,6 +158,7 @@ class ResidualGradients:
 
     n_scores: ClassVar[int] = 1
     n_columns: ClassVar[int] = 2
+    unit: ClassVar[float] = float(CLIP)
     weight_unit: ClassVar[float] = float(_COUNT_WEIGHT)
 
     clip: int  # bound at which residuals are clipped, in units of a score
@@ -171,21 +169,26 @@ class ResidualGradients:
             raise ValueError(f"clip must be from 1 to {1 << RANGE_BITS}, the range of the target, got {self.clip}.")
 
     @property
+    def score_unit(self) -> float:
+        """Units of a score in a gradient of one divided by a weight of one: the clip."""
+        return float(self.clip)
+
+    @property
     def squared_sensitivity(self) -> int:
-        """Upper bound on the squared norm: the residual is at most one unit, and the count is constant."""
-        return UNIT**2 + _COUNT_WEIGHT**2
+        """Upper bound on the squared norm: the residual is at most `CLIP`, and the count is constant."""
+        return CLIP**2 + _COUNT_WEIGHT**2
 
     @property
     def scale(self) -> int:
         """Number of score units in one unit of the encoded target."""
         return (1 << RANGE_BITS) // self.target_units
 
-    def add(self, records: ScoredRecords, begin: int, end: int, sums: Sums) -> None:
-        """Add the weighted vectors of the records from ``begin`` to ``end`` to the sums of their cells."""
-        # Rounded down, so that clip·multiplier, and therefore any clipped residual, is at most one unit.
-        multiplier = (UNIT << 32) // self.clip
-        r, of_all = records, (self.scale, self.clip, multiplier, _COUNT_WEIGHT)
-        boosting.add_residuals(r.scores, r.targets, r.cells, *of_all, begin, end, r.weights, sums)
+    def write(self, scores: Scores, targets: Targets, begin: int, end: int, vectors: Sums) -> None:
+        """Write the vectors of the records from ``begin`` to ``end`` into the rows of ``vectors``."""
+        # Rounded down, so that clip·multiplier, and therefore any clipped residual, is at most `CLIP`.
+        multiplier = (CLIP << 32) // self.clip
+        of_all = self.scale, self.clip, multiplier, _COUNT_WEIGHT
+        boosting.residuals(scores, targets, *of_all, begin, end, vectors)
 
 
 def gradients_of(layout: TargetLayout) -> Gradients:
@@ -214,3 +217,52 @@ class CellGrid:
     def __post_init__(self) -> None:
         if not 1 <= self.n_cells <= MAX_CELLS or self.cells.max(axis=1).sum(dtype=np.int64) >= self.n_cells:
             raise ValueError(f"n_cells must be from 1 to {MAX_CELLS}, and above all cells, got {self.n_cells}.")
+
+
+BASIS_BITS = 10
+"""Basis functions are integers in units of 2^-10, or larger ones if there is much noise."""
+
+
+@dataclass(frozen=True)
+class CurveGrid:
+    """Curves of some features: their current values, and squared norms of the vectors of their basis functions.
+
+    The squared norm of a record's vector is the sum of its codes' norms plus ``constant``, in squares of ``unit``.
+    """
+
+    features: npt.NDArray[np.int32]  # shape (n_features,)
+    offset: npt.NDArray[np.int32]  # shape (n_scores,): scores without the curves
+    values: npt.NDArray[np.int32]  # shape (n_features, 256, n_scores): contribution of each code to the scores
+    norms: npt.NDArray[np.int32]  # shape (n_features, 256, 1): squared norm of the basis functions of each code
+    constant: int
+    unit: int  # basis functions of one, in integers
+
+    def __post_init__(self) -> None:
+        # Sums of 32-bit integers must not overflow.
+        scores = np.abs(self.values).max(axis=1).sum(axis=0, dtype=np.int64) + np.abs(self.offset.astype(np.int64))
+        norms = self.norms.max(axis=1).sum(dtype=np.int64) + self.constant
+        if (self.norms < 0).any() or self.constant < 0 or max(int(scores.max()), int(norms)) >= 1 << 31:
+            raise ValueError("The values or norms of the curves are too large.")
+
+    @classmethod
+    def constant_scores(cls, offset: npt.NDArray[np.int32]) -> CurveGrid:
+        """Return the grid without any curve, in which all records have the same scores."""
+        no_features = np.zeros(0, dtype=np.int32)
+        values = np.zeros((0, N_CODES, len(offset)), dtype=np.int32)
+        return cls(no_features, offset, values, np.zeros((0, N_CODES, 1), dtype=np.int32), 0, 1)
+
+    def scores(self, columns: npt.NDArray[np.uint8], begin: int, end: int) -> Scores:
+        """Return the scores of the records from ``begin`` to ``end``, given the codes of all features."""
+        scores = np.tile(self.offset, (end - begin, 1))
+        boosting.look_up(columns, self.features, self.values, begin, end, scores)
+        return scores
+
+    def shorten(self, gradients: Sums, columns: npt.NDArray[np.uint8], begin: int, end: int) -> Sums:
+        """Return gradients, shortened so that their norm times that of the basis vector is at most `CLIP` units."""
+        squares = np.full((end - begin, 1), self.constant, dtype=np.int32)
+        boosting.look_up(columns, self.features, self.norms, begin, end, squares)
+        squares = np.maximum(squares, self.unit**2).astype(np.int64)
+        shortened = (gradients * (self.unit / np.sqrt(squares))).astype(np.int64)  # rounded towards zero
+        # A floating-point quotient can be too large by one. The integers here are below 2^20 · 2^31.
+        shortened -= np.sign(shortened) * (shortened**2 * squares > gradients**2 * self.unit**2)
+        return np.asarray(shortened)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 from diprime.boosting import defaults
-from diprime.boosting.gradients import gradients_of
+from diprime.boosting.budget import noise_of
+from diprime.boosting.gradients import BASIS_BITS, CLIP
 from diprime.domain import Domain
 from diprime.domain.encoding import TargetLayout
 from diprime.privacy.charges import Bound, BoundKind, Charge, Mechanism, ReleaseKind
 from diprime.privacy.gaussian_dp import gaussian_budget
 from diprime.privacy.ledger import Accounting
 from diprime.privacy.measures import Epsilon, GaussianDP, share_of
-from diprime.privacy.mechanisms.gaussian import gaussian_sigma
+from diprime.privacy.mechanisms.gaussian import MAX_SIGMA
 
 
 @dataclass(frozen=True)
@@ -41,60 +41,46 @@ class BoostingSettings:
         return "strict"
 
 
-def noise_of(charge: Charge) -> float:
-    """Return the standard deviation of the noise of a charge's releases."""
-    assert isinstance(charge.measure, GaussianDP)
-    if charge.measure.mu_squared == math.inf:
-        return 0.0
-    return float(gaussian_sigma(Fraction(charge.measure.mu_squared), charge.sensitivity.n))
-
-
 @dataclass(frozen=True)
 class BoostingPlan:
     """Charges of a boosted fit, which add up to exactly its budget."""
 
     mu_squared: Epsilon
-    counts: Charge  # class counts, or the histogram of a numeric target
+    counts: Charge  # class counts, or the number of records
     grid: Charge  # sums for all codes of all features
-    clips: Charge | None  # histograms of residuals; None in classification
-    rounds: Charge  # gradient sums of all rounds
+    gradients: Charge  # everything else: starting scores, clips, curves and rounds
 
     def __post_init__(self) -> None:
         planned = sum((charge.total for charge in self.charges), Fraction(0))
         if planned != self.mu_squared:
             raise AssertionError(f"The plan adds up to {planned}, not to {self.mu_squared}.")
-        try:
-            for charge in self.charges:
-                noise_of(charge)
-        except ValueError:  # raised before any row is read
-            raise ValueError(
-                "epsilon and delta are too small: their noise would exceed the range of the sampler. Use larger values."
-            ) from None
 
     @property
     def charges(self) -> list[Charge]:
         """All charges of the fit."""
-        return [charge for charge in (self.counts, self.grid, self.clips, self.rounds) if charge is not None]
+        return [self.counts, self.grid, self.gradients]
 
     @classmethod
     def make(cls, settings: BoostingSettings, domain: Domain) -> BoostingPlan:
         """Return the plan of a fit."""
         layout = domain.layout.of_persons(settings.max_records_per_group)
-        numeric = layout.task == "regression"
         budget = settings.mu_squared
-        clip_share = defaults.CLIP_SHARE if numeric else Fraction(0)
-        rest = 1 - defaults.COUNTS_SHARE - defaults.GRID_SHARE - clip_share
-        return cls(
-            budget,
-            _counts_charge(layout, share_of(budget, defaults.COUNTS_SHARE)),
-            _grid_charge(layout, domain.n_features, share_of(budget, defaults.GRID_SHARE)),
-            _clips_charge(layout, share_of(budget, clip_share)) if numeric else None,
-            _rounds_charge(layout, share_of(budget, rest), settings.n_rounds),
-        )
+        counts, grid = defaults.COUNTS_SHARE, defaults.GRID_SHARE
+        try:
+            return cls(
+                budget,
+                _counts_charge(layout, share_of(budget, counts)),
+                _grid_charge(layout, domain.n_features, share_of(budget, grid)),
+                _gradients_charge(layout, share_of(budget, 1 - counts - grid), defaults.least_share(settings.n_rounds)),
+            )
+        except ValueError:  # raised before any row is read
+            raise ValueError(
+                "epsilon and delta are too small: their noise would exceed the range of the sampler. Use larger values."
+            ) from None
 
 
 def _counts_charge(layout: TargetLayout, mu_squared: Epsilon) -> Charge:
-    kind = ReleaseKind.CLASS_COUNTS if layout.task == "classification" else ReleaseKind.TARGET_HISTOGRAM
+    kind = ReleaseKind.CLASS_COUNTS if layout.task == "classification" else ReleaseKind.ROW_COUNT
     return _charge(layout, kind, 1, "Each record is counted exactly once.", mu_squared)
 
 
@@ -103,17 +89,14 @@ def _grid_charge(layout: TargetLayout, n_features: int, mu_squared: Epsilon) -> 
     return _charge(layout, ReleaseKind.CODE_SUMS, n_features * layout.units**2, composition, mu_squared)
 
 
-def _clips_charge(layout: TargetLayout, mu_squared: Epsilon) -> Charge:
-    times = defaults.N_CLIPS
-    return _charge(
-        layout, ReleaseKind.RESIDUAL_HISTOGRAMS, 1, "Each record is in one bin of each histogram.", mu_squared, times
-    )
-
-
-def _rounds_charge(layout: TargetLayout, mu_squared: Epsilon, n_rounds: int) -> Charge:
-    composition = "Each record is in one cell per round, so each round is charged once."
-    of_record = gradients_of(layout).squared_sensitivity
-    return _charge(layout, ReleaseKind.ROUND_SUMS, of_record, composition, mu_squared, n_rounds)
+def _gradients_charge(layout: TargetLayout, mu_squared: Epsilon, least_share: Fraction) -> Charge:
+    """Return the charge of the remaining releases, with sums as fine as the noise of the smallest share permits."""
+    composition = "Each step adds a bounded vector per record and uses up a share that released counts determine."
+    for bits in range(BASIS_BITS, -1, -1):
+        sensitivity = of_person((CLIP << bits) ** 2, layout)
+        if mu_squared * least_share * MAX_SIGMA**2 >= sensitivity:
+            return _charge(layout, ReleaseKind.GRADIENT_SUMS, (CLIP << bits) ** 2, composition, mu_squared)
+    raise ValueError("The noise of the smallest share is too large.")
 
 
 def of_person(squared_sensitivity: int, layout: TargetLayout) -> int:
@@ -121,8 +104,8 @@ def of_person(squared_sensitivity: int, layout: TargetLayout) -> int:
     return squared_sensitivity * layout.person_weight**2
 
 
-def _charge(
-    layout: TargetLayout, kind: ReleaseKind, of_record: int, composition: str, mu_squared: Epsilon, times: int = 1
-) -> Charge:
+def _charge(layout: TargetLayout, kind: ReleaseKind, of_record: int, composition: str, mu_squared: Epsilon) -> Charge:
     bound = Bound(BoundKind.SQUARED_L2, of_person(of_record, layout))
-    return Charge(kind, Mechanism.ROUNDED_GAUSSIAN, bound, GaussianDP(mu_squared / times), times, composition)
+    charge = Charge(kind, Mechanism.ROUNDED_GAUSSIAN, bound, GaussianDP(mu_squared), 1, composition)
+    noise_of(charge)
+    return charge

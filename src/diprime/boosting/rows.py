@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime._util.resources import Threads, check_room
-from diprime.boosting.gradients import CellGrid, Cells, Gradients, ScoredRecords, Scores, Sums, Targets
+from diprime.boosting.gradients import CellGrid, Cells, CurveGrid, Gradients, Scores, Sums, Targets
 from diprime.domain.encoding import TargetLayout
 from diprime.execution.executor import PartialSum
 from diprime.execution.partition import (
@@ -25,8 +25,9 @@ from diprime.kernels.constants import N_CODES
 
 BLOCK_ROWS = 1 << 13
 """Number of rows that are encoded together."""
-ROUND_BLOCK_ROWS = 1 << 16
+ROUND_BLOCK_ROWS = 1 << 13
 """Number of records processed together: few enough for the processor's cache, many enough to need few calls."""
+CURVE_BLOCK_ROWS = 1 << 12
 
 _MIN_SHARD_ROWS = 1 << 14
 
@@ -136,14 +137,45 @@ class CodeSumsQuery:
 
 
 @dataclass(frozen=True)
-class StartScores:
-    """Update that sets the scores of all records to the same values."""
+class CurveSumsQuery:
+    """Query for the sum of the shortened gradients for each code of some features, at the scores of their curves."""
 
-    offset: npt.NDArray[np.int32]  # shape (n_scores,)
+    grid: CurveGrid
+    gradients: Gradients
+
+    def __call__(self, state: BoostingRows, threads: Threads, out: PartialSum | None = None) -> PartialSum:
+        """Return the sums, shape (n_features, 256, n_scores)."""
+        grid, gradients = self.grid, self.gradients
+        n_scores = gradients.n_scores
+        parts: list[Sums] = []
+
+        def add(begin: int, end: int) -> None:
+            sums = np.zeros((len(grid.features), N_CODES, n_scores), dtype=np.int64)
+            vectors = np.empty((CURVE_BLOCK_ROWS, gradients.n_columns), dtype=np.int64)
+            for first in range(begin, end, CURVE_BLOCK_ROWS):
+                last = min(first + CURVE_BLOCK_ROWS, end)
+                scores, block = grid.scores(state.columns, first, last), vectors[: last - first]
+                gradients.write(scores, state.targets[first:last], 0, last - first, block)
+                shortened = grid.shorten(block[:, :n_scores], state.columns, first, last)
+                if state.weights is not None:
+                    shortened *= state.weights[first:last, None]
+                boosting.add_to_codes(state.columns, grid.features, shortened, first, last, sums)
+            parts.append(sums)
+
+        threads.run(add, len(state.targets), at_least=_MIN_SHARD_ROWS)
+        return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class StartScores:
+    """Update that sets the scores of all records to those of curves."""
+
+    grid: CurveGrid
 
     def __call__(self, state: BoostingRows, threads: Threads) -> BoostingRows:
         """Set the scores, and put all records into one cell."""
-        state.scores[:] = self.offset
+        for block in blocks_of(len(state.targets)):
+            state.scores[block] = self.grid.scores(state.columns, block.start, block.stop)
         state.cells[:] = 0
         return state
 
@@ -160,16 +192,17 @@ class RoundUpdate:
         """Update the records, and sum their gradients while they are in the processor's cache."""
         parts: list[Sums] = []
         weights = NO_WEIGHTS if state.weights is None else state.weights
-        records = ScoredRecords(state.scores, state.targets, state.cells, weights)
         grid, gradients = self.grid, self.gradients
 
         def add(begin: int, end: int) -> None:
             sums = np.zeros((grid.n_cells, gradients.n_columns), dtype=np.int64)
+            vectors = np.empty((ROUND_BLOCK_ROWS, gradients.n_columns), dtype=np.int64)
             for first in range(begin, end, ROUND_BLOCK_ROWS):
                 last = min(first + ROUND_BLOCK_ROWS, end)
                 moved = (self.steps, first, last, state.cells, state.scores)
                 boosting.move(state.columns, grid.features, grid.cells, *moved)
-                gradients.add(records, first, last, sums)
+                gradients.write(state.scores, state.targets, first, last, vectors)
+                boosting.add_to_cells(vectors, state.cells, first, last, weights, sums)
             parts.append(sums)
 
         threads.run(add, len(state.targets), at_least=_MIN_SHARD_ROWS)

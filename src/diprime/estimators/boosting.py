@@ -14,7 +14,7 @@ from diprime._util.resources import Threads, resolve_n_jobs
 from diprime.boosting import defaults
 from diprime.boosting.engine import BoostingEngine
 from diprime.boosting.plan import BoostingPlan, BoostingSettings
-from diprime.boosting.rounds import BoostingReleases, train_boosting
+from diprime.boosting.train import BoostingReleases, train_boosting
 from diprime.domain import Domain
 from diprime.estimators.base import accepts_sources, sorted_classes
 from diprime.estimators.parameters import BoostingParameters, RunParameters, check_parameters, settings_of
@@ -22,7 +22,7 @@ from diprime.estimators.trees import PrivateTrees, TreeClassifierMixin, TreeRegr
 from diprime.execution.partition import Partitions
 from diprime.inspection.explanation import Explanation, explain, targets_of
 from diprime.model.additive import AdditiveForest, quantum_for
-from diprime.model.effects import Steps
+from diprime.model.effects import N_COLUMNS, Steps
 from diprime.privacy.gaussian_dp import gaussian_budget
 from diprime.privacy.measures import GaussianDP, Measure
 from diprime.privacy.randomness import RandomSource
@@ -71,21 +71,20 @@ class _Boosting(BoostingParameters, PrivateTrees):
     ) -> AdditiveForest:
         boosted = train_boosting(engine, domain, settings, plan, account, source)
         scale, base = self._units(boosted, domain)
-        rounds = [
-            (r.structure, self._in_order(r.steps.astype(np.float64) * scale, domain)[None], r.weights[None])
-            for r in boosted.rounds
-        ]
+
+        def natural(scores: npt.NDArray[np.int32]) -> Floats:
+            return self._in_order(scores.astype(np.float64) * scale, domain)
+
+        trees = [(tree.structure, natural(tree.values)[None], tree.weights[None]) for tree in boosted.trees]
         offset = base + self._in_order(self._start(boosted.offset.astype(np.float64) * scale, domain), domain)
-        magnitude = np.abs(offset).max() + sum(np.abs(values).max() for _, values, _ in rounds)
+        magnitude = np.abs(offset).max() + sum(np.abs(values).max() for _, values, _ in trees)
         quantum = quantum_for(max(float(magnitude), *map(abs, domain.output_range)))
-        table = np.array(
-            [
-                (settings.learning_rate, r.floor, r.ridge, scale * r.gradient_noise, scale * r.gradient_spread)
-                for r in boosted.rounds
-            ]
-        )
+        table = np.zeros((len(trees), N_COLUMNS))
+        for row, r in zip(table[len(boosted.curves) :], boosted.rounds, strict=True):
+            row[:] = settings.learning_rate, r.floor, r.ridge, scale * r.gradient_noise, scale * r.gradient_spread
+        noise = tuple((scale * curve.noise).astype(np.float32).astype(np.float64) for curve in boosted.curves)
         codes = (boosted.code_sums.counts, boosted.code_sums.count_noise, boosted.n_records, boosted.records_noise)
-        return AdditiveForest.of_rounds(rounds, offset, quantum, codes, Steps(table, (len(rounds),)), domain)
+        return AdditiveForest.of_rounds(trees, offset, quantum, codes, Steps(table, (len(trees),), noise), domain)
 
     @abstractmethod
     def _units(self, boosted: BoostingReleases, domain: Domain) -> tuple[float, float]:

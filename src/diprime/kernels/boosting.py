@@ -1,4 +1,4 @@
-"""Rounds of boosting: updates of the scores of records, and gradient sums in the cells of a round.
+"""Boosting: scores of records, their gradients, and gradient sums in the cells of a round or for the codes of features.
 
 Scores are fixed-point integers, and a record's gradient is an integer vector that depends only on its own scores and
 target. The sums therefore do not depend on the order of the records, and involve no floating-point numbers. A record of
@@ -49,26 +49,21 @@ def move(
                 cells[i] = cells_of_codes[0, columns[first, i]] + cells_of_codes[1, columns[second, i]]
 
 
-def add_logistic(
+def logistic(
     scores: cython.const[cython.int][:, ::1],
     targets: cython.const[cython.ushort][::1],
-    cells: cython.const[cython.uchar][::1],
     table: cython.const[cython.short][:, ::1],
     shift: cython.int,
-    unit: cython.int,
     begin: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    weights: cython.const[cython.uchar][::1],
-    sums: cython.longlong[:, ::1],
+    vectors: cython.longlong[:, ::1],
 ) -> None:
-    """Add the gradients and Hessians of the records from ``begin`` to ``end`` to their cells, for two classes.
+    """Write the gradients and Hessians of the records from ``begin`` to ``end`` for two classes.
 
     Row ``(score >> shift) + len(table) / 2`` of the table, or the nearest existing row, contains the gradient of the
-    second class and the Hessian. The gradient of the first class is smaller by ``unit``.
+    first and the second class, and the Hessian.
     """
     i: cython.Py_ssize_t
-    weighted: cython.bint = weights.shape[0] > 0
-    weight: cython.longlong = 1
     row: cython.int
     middle: cython.int = table.shape[0] // 2
     last: cython.int = table.shape[0] - 1
@@ -76,48 +71,41 @@ def add_logistic(
         for i in range(begin, end):
             row = (scores[i, 0] >> shift) + middle
             row = min(max(row, 0), last)
-            if weighted:
-                weight = weights[i]
-            sums[cells[i], 0] += weight * (table[row, 0] - unit * (1 - targets[i]))
-            sums[cells[i], 1] += weight * table[row, 1]
+            vectors[i - begin, 0] = table[row, targets[i]]
+            vectors[i - begin, 1] = table[row, 2]
 
 
-def add_softmax(
+def softmax(
     scores: cython.const[cython.int][:, ::1],
     targets: cython.const[cython.ushort][::1],
-    cells: cython.const[cython.uchar][::1],
     table: cython.const[cython.int][::1],
     shift: cython.int,
     unit_bits: cython.int,
     begin: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    weights: cython.const[cython.uchar][::1],
-    shares: cython.longlong[::1],
-    sums: cython.longlong[:, ::1],
+    vectors: cython.longlong[:, ::1],
 ) -> None:
-    """Add the gradients and Hessians of the records from ``begin`` to ``end`` to their cells, for K classes.
+    """Write the gradients and Hessians of the records from ``begin`` to ``end`` for K classes.
 
     ``table[d >> shift]`` is exp(-d), times ``table[0]`` <= 2^20, for the distance d of a score from the largest score;
     beyond the end of the table it is zero. Each class has a share p of the unit, rounded down, so the shares add up to
-    at most one unit. The gradient is unit·[class] - p, and the Hessian is 2·p·(unit - p)/unit. If the vector of a
-    record is longer than √2 units, only its gradient is added. The gradient alone is never longer, because the shares
-    of the other classes add up to at most unit - p, for the share p of its own class. ``shares`` is scratch memory.
+    at most one unit. The gradient is unit·[class] - p, shortened to a norm of at most half a unit. The Hessian is
+    p·(unit - p)/unit, rounded down, or zero for all classes if its squared norm would exceed 4/27 of a squared unit.
     """
     i: cython.Py_ssize_t
     k: cython.Py_ssize_t
     n: cython.Py_ssize_t = scores.shape[1]
     own: cython.Py_ssize_t
-    cell: cython.Py_ssize_t
     length: cython.Py_ssize_t = table.shape[0]
     largest: cython.int
     place: cython.longlong
     total: cython.longlong
     inverse: cython.longlong
-    gradient: cython.longlong
-    hessian: cython.longlong
+    share: cython.longlong
+    value: cython.longlong
     norm: cython.longlong
-    weighted: cython.bint = weights.shape[0] > 0
-    weight: cython.longlong = 1
+    norm_of_hessian: cython.longlong
+    root: cython.longlong
     one: cython.longlong = 1
     unit: cython.longlong = one << unit_bits
     with cython.nogil:
@@ -129,55 +117,133 @@ def add_softmax(
             for k in range(n):
                 place = largest
                 place = (place - scores[i, k]) >> shift
-                shares[k] = table[place] if place < length else 0
-                total += shares[k]
+                vectors[i - begin, k] = table[place] if place < length else 0
+                total += vectors[i - begin, k]
             inverse = (one << 42) // total
             own = targets[i]
-            cell = cells[i]
             norm = 0
-            if weighted:
-                weight = weights[i]
+            norm_of_hessian = 0
             for k in range(n):
-                shares[k] = (shares[k] * inverse) >> (42 - unit_bits)
-                gradient = (unit if k == own else 0) - shares[k]
-                hessian = (2 * shares[k] * (unit - shares[k])) >> unit_bits
-                norm += gradient * gradient + hessian * hessian
-                sums[cell, k] += weight * gradient
-            if norm <= 2 * unit * unit:
+                share = (vectors[i - begin, k] * inverse) >> (42 - unit_bits)
+                value = (unit if k == own else 0) - share
+                norm += value * value
+                vectors[i - begin, k] = value
+                value = (share * (unit - share)) >> unit_bits
+                norm_of_hessian += value * value
+                vectors[i - begin, n + k] = value
+            if 4 * norm > unit * unit:
+                root = cython.cast(cython.longlong, cython.cast(cython.double, norm) ** 0.5)
+                while root * root < norm:  # rounded up, whatever the floating-point root is
+                    root += 1
                 for k in range(n):
-                    sums[cell, n + k] += weight * ((2 * shares[k] * (unit - shares[k])) >> unit_bits)
+                    value = vectors[i - begin, k]
+                    if value >= 0:
+                        vectors[i - begin, k] = ((unit >> 1) * value) // root
+                    else:
+                        vectors[i - begin, k] = -(((unit >> 1) * -value) // root)
+            if 27 * norm_of_hessian > 4 * unit * unit:
+                for k in range(n):
+                    vectors[i - begin, n + k] = 0
 
 
-def add_residuals(
+def residuals(
     scores: cython.const[cython.int][:, ::1],
     targets: cython.const[cython.ushort][::1],
-    cells: cython.const[cython.uchar][::1],
     scale: cython.int,
     clip: cython.int,
     multiplier: cython.longlong,
     count: cython.int,
     begin: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    weights: cython.const[cython.uchar][::1],
-    sums: cython.longlong[:, ::1],
+    vectors: cython.longlong[:, ::1],
 ) -> None:
-    """Add the residuals and counts of the records from ``begin`` to ``end`` to their cells, for numeric targets.
+    """Write the residuals and counts of the records from ``begin`` to ``end`` for numeric targets.
 
-    The residual scale·target - score is clipped to ±clip, multiplied by multiplier/2^32 and rounded. Each record adds
-    ``count`` to the counts.
+    The residual scale·target - score is clipped to ±clip, multiplied by multiplier/2^32 and rounded. Each record has
+    the same ``count``.
     """
     i: cython.Py_ssize_t
     residual: cython.longlong
     half: cython.longlong = 1 << 31
     limit: cython.longlong = clip
-    weighted: cython.bint = weights.shape[0] > 0
-    times: cython.longlong = 1
     with cython.nogil:
         for i in range(begin, end):
             residual = targets[i]
             residual = residual * scale - scores[i, 0]
             residual = min(max(residual, -limit), limit)
+            vectors[i - begin, 0] = (residual * multiplier + half) >> 32
+            vectors[i - begin, 1] = count
+
+
+def add_to_cells(
+    vectors: cython.const[cython.longlong][:, ::1],
+    cells: cython.const[cython.uchar][::1],
+    begin: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    weights: cython.const[cython.uchar][::1],
+    sums: cython.longlong[:, ::1],
+) -> None:
+    """Add the weighted vectors of the records from ``begin`` to ``end`` to the sums of their cells."""
+    i: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    n: cython.Py_ssize_t = vectors.shape[1]
+    weighted: cython.bint = weights.shape[0] > 0
+    weight: cython.longlong = 1
+    with cython.nogil:
+        for i in range(begin, end):
             if weighted:
-                times = weights[i]
-            sums[cells[i], 0] += times * ((residual * multiplier + half) >> 32)
-            sums[cells[i], 1] += times * count
+                weight = weights[i]
+            for k in range(n):
+                sums[cells[i], k] += weight * vectors[i - begin, k]
+
+
+def look_up(
+    columns: cython.const[cython.uchar][:, ::1],
+    features: cython.const[cython.int][::1],
+    tables: cython.const[cython.int][:, :, ::1],
+    begin: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    sums: cython.int[:, ::1],
+) -> None:
+    """Add ``tables[k]`` at the code of ``features[k]``, for all k, for the records from ``begin`` to ``end``."""
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    s: cython.Py_ssize_t
+    n: cython.Py_ssize_t = tables.shape[2]
+    with cython.nogil:
+        for k in range(features.shape[0]):
+            j = features[k]
+            if n == 1:
+                for i in range(begin, end):
+                    sums[i - begin, 0] += tables[k, columns[j, i], 0]
+            else:
+                for i in range(begin, end):
+                    for s in range(n):
+                        sums[i - begin, s] += tables[k, columns[j, i], s]
+
+
+def add_to_codes(
+    columns: cython.const[cython.uchar][:, ::1],
+    features: cython.const[cython.int][::1],
+    vectors: cython.const[cython.longlong][:, ::1],
+    begin: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    sums: cython.longlong[:, :, ::1],
+) -> None:
+    """Add the vectors of the records from ``begin`` to ``end`` to ``sums[k]`` at the code of ``features[k]``."""
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    s: cython.Py_ssize_t
+    n: cython.Py_ssize_t = vectors.shape[1]
+    with cython.nogil:
+        for k in range(features.shape[0]):
+            j = features[k]
+            if n == 1:
+                for i in range(begin, end):
+                    sums[k, columns[j, i], 0] += vectors[i - begin, 0]
+            else:
+                for i in range(begin, end):
+                    for s in range(n):
+                        sums[k, columns[j, i], s] += vectors[i - begin, s]

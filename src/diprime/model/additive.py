@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime._util.resources import Threads
-from diprime.domain import MISSING, OTHER, Domain
+from diprime.domain import Domain
 from diprime.domain.encoding import Rows
-from diprime.kernels.constants import N_CODES
 from diprime.model.effects import Clip, Effects, Link, Steps, code_shares, collapse, link_of, separate
-from diprime.model.estimates import smooth_histogram, without_noise
+from diprime.model.estimates import code_counts
 from diprime.model.function_noise import FunctionNoise, noise_of_functions
 from diprime.model.trees import (
     MAX_COUNT,
@@ -39,6 +38,8 @@ MAX_EXPONENT = 400
 @dataclass(frozen=True, eq=False, repr=False)
 class AdditiveForest(Trees):
     """Additive model: complete binary trees on one or two features each, whose values add up.
+
+    The first trees of a fit are curves, which separate all codes of a feature. The others are rounds.
 
     The scores of a row are ``offset`` plus the values of the leaves that it reaches. All of these are integer multiples
     of ``quantum``, small enough that float64 adds them without rounding. The order of summation therefore does not
@@ -164,7 +165,8 @@ class AdditiveForest(Trees):
     def file_arrays(self) -> list[npt.NDArray[Any]]:
         """The arrays in the format and order of model files. The depths are in the header."""
         own = (self.offset, self.code_weights, self.steps.table)
-        return [*super().file_arrays, *(array.astype("<f8") for array in own)]
+        noise = (part.astype("<f4") for part in self.steps.curve_noise)
+        return [*super().file_arrays, *(array.astype("<f8") for array in own), *noise]
 
     @property
     def magnitude(self) -> float:
@@ -186,7 +188,7 @@ class AdditiveForest(Trees):
         total = max(self.n_records, 0.0)
         return np.stack(
             [
-                _without_noise(weights, self.code_noise, int(n), is_categorical=bool(c), total=total)
+                code_counts(weights, self.code_noise, int(n), is_categorical=bool(c), total=total)
                 for weights, n, c in zip(self.code_weights, self.n_codes, self.is_categorical, strict=True)
             ]
         )
@@ -227,21 +229,6 @@ class AdditiveForest(Trees):
 
         encode_blocks(rows, threads, add)
         return out
-
-
-def _without_noise(weights: Floats, noise: float, n_codes: int, *, is_categorical: bool, total: float) -> Floats:
-    """Return denoised counts: smoothed over neighbouring bins, or zero for categories that noise explains."""
-    counts = np.zeros(N_CODES)
-    if is_categorical:
-        codes = [*range(n_codes), OTHER, MISSING]
-        counts[codes] = without_noise(weights[codes], noise, total)
-        return counts
-    missing = float(weights[MISSING])
-    if missing > math.sqrt(2) * noise:
-        counts[MISSING] = min(missing * (1 - 2 * (noise / missing) ** 2), total)
-    if total > counts[MISSING]:
-        counts[:n_codes] = smooth_histogram(weights[:n_codes], noise, total - counts[MISSING])
-    return counts
 
 
 def quantum_for(largest: float) -> float:

@@ -35,35 +35,54 @@ LARGEST = 1e100
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Rules that turned the released sums of trees into leaf values.
+    """Rules that turned released sums into the leaf values of trees, and the noise of curves.
 
-    A leaf with the noisy gradient sum G and the noisy weight W has the value rate·unit·G / (max(W, floor) + ridge).
+    The first trees of a fit are curves, and all others are rounds. A leaf of a round with the noisy gradient sum G and
+    the noisy weight W has the value rate·unit·G / (max(W, floor) + ridge).
 
-    ``table`` (n_trees, 5): rate, floor and ridge of each tree; standard deviation of the noise of G, times unit; and
+    ``table`` (n_trees, 5): rate, floor and ridge of each round; standard deviation of the noise of G, times unit; and
     standard deviation of a record's gradient, times unit, if W is the number of records. If W is the sum of Hessians,
-    which is the variance of G, the last column is 1.
+    which is about the variance of G, the last column is 1. The rows of curves are zero.
+
+    ``curve_noise``: for each curve, independent parts of its noise at all codes, shape (n_parts, 256). The curve of a
+    categorical feature has one part: the standard deviation of the independent noise of each category.
     """
 
     table: Floats
     sizes: tuple[int, ...]  # number of trees of each fit, in order: one fit, or those of all merged models
+    curve_noise: tuple[Floats, ...] = ()
 
     @classmethod
     def merge(cls, parts: Sequence[Steps], weights: Sequence[float]) -> Steps:
         """Return the steps of a weighted sum of models."""
         scale = np.array([1, 1, 1, 0, 0], dtype=np.float64)
         tables = [part.table * (scale + weight * (1 - scale)) for part, weight in zip(parts, weights, strict=True)]
-        return cls(np.concatenate(tables), tuple(size for part in parts for size in part.sizes))
+        noise = tuple(weight * n for part, weight in zip(parts, weights, strict=True) for n in part.curve_noise)
+        return cls(np.concatenate(tables), tuple(size for part in parts for size in part.sizes), noise)
+
+    @property
+    def is_curve(self) -> npt.NDArray[np.bool_]:
+        """Whether each tree is a curve."""
+        return np.asarray(self.table[:, 0] == 0)
 
     def check(self, n_trees: int) -> None:
         """Raise a ValueError unless a fit of ``n_trees`` trees could have taken these steps."""
         if not ((self.table >= 0) & (self.table <= LARGEST)).all():
             raise ValueError("a number of a step is impossible.")
-        if not ((self.table[:, 0] <= 1) & (self.table[:, 2] > 0)).all():
+        rounds = self.table[~self.is_curve]
+        if not ((rounds[:, 0] <= 1) & (rounds[:, 2] > 0)).all() or self.table[self.is_curve].any():
             raise ValueError("a step is longer than a Newton step.")
         if not (self.table[:, 3:] <= LARGEST * self.table[:, 2:3]).all():
             raise ValueError("the noise of a step is impossible.")
         if sum(self.sizes) != n_trees or min(self.sizes) < 1:
             raise ValueError("the numbers of trees of its fits do not add up.")
+        ends = np.cumsum(self.sizes)
+        if any(np.diff(of_fit.astype(int)).max(initial=0) > 0 for of_fit in np.split(self.is_curve, ends[:-1])):
+            raise ValueError("a curve of a fit follows a round.")
+        if len(self.curve_noise) != self.is_curve.sum() or not all(
+            (np.abs(noise) <= LARGEST).all() for noise in self.curve_noise
+        ):
+            raise ValueError("the noise of a curve is impossible.")
 
 
 _BINARY = 2

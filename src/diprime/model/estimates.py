@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from diprime.domain import Domain, Numeric
 from diprime.domain.encoding import ClippingRanges, TargetLayout
-from diprime.kernels.constants import CELLS, MISSING
+from diprime.kernels.constants import CELLS, MISSING, N_CODES, OTHER
 from diprime.privacy.charges import ReleaseKind
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.measures import Epsilon
@@ -104,6 +104,21 @@ def on_simplex(counts: Floats, total: float) -> Floats:
     excess = (np.cumsum(descending) - total) / np.arange(1, len(counts) + 1)
     n_positive = max(int(np.count_nonzero(descending > excess)), 1)
     return np.asarray(np.maximum(counts - excess[n_positive - 1], 0.0)) if total > 0 else np.zeros_like(counts)
+
+
+def code_counts(weights: Floats, noise: float, n_codes: int, *, is_categorical: bool, total: float) -> Floats:
+    """Return denoised counts: smoothed over neighbouring bins, or zero for categories that noise explains."""
+    counts = np.zeros(N_CODES)
+    if is_categorical:
+        codes = [*range(n_codes), OTHER, MISSING]
+        counts[codes] = without_noise(weights[codes], noise, total)
+        return counts
+    missing = float(weights[MISSING])
+    if missing > math.sqrt(2) * noise:
+        counts[MISSING] = min(missing * (1 - 2 * (noise / missing) ** 2), total)
+    if total > counts[MISSING]:
+        counts[:n_codes] = smooth_histogram(weights[:n_codes], noise, total - counts[MISSING])
+    return counts
 
 
 def smooth_histogram(counts: Floats, noise: float, total: float | None = None) -> Floats:

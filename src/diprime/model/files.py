@@ -68,7 +68,7 @@ _Result = TypeVar("_Result")
 Model = Forest | AdditiveForest
 _Shape = tuple[str, tuple[int, ...]]
 _KINDS: dict[type[Model], str] = {Forest: "forest", AdditiveForest: "boosting"}
-_LEAF_CHARGES = {"forest": ReleaseKind.LEAF_SUMS, "boosting": ReleaseKind.ROUND_SUMS}  # charges of the leaves
+_LEAF_CHARGES = {"forest": ReleaseKind.LEAF_SUMS, "boosting": ReleaseKind.GRADIENT_SUMS}  # charges of the leaves
 _ENTRIES: dict[str, type] = {
     "format": int,
     "diprime": str,
@@ -87,6 +87,7 @@ _BOOSTING_ENTRIES: dict[str, type] = {
     "n_records": float,
     "records_noise": float,
     "trees_of_fits": list,
+    "parts_of_curve_noise": list,
 }
 
 
@@ -157,6 +158,7 @@ def to_bytes(content: ModelContent) -> bytes:
     if isinstance(forest, AdditiveForest):
         header["quantum_exponent"] = math.frexp(forest.quantum)[1] - 1
         header |= {"code_noise": forest.code_noise, "trees_of_fits": list(forest.steps.sizes)}
+        header["parts_of_curve_noise"] = [len(noise) for noise in forest.steps.curve_noise]
         header |= {"n_records": forest.n_records, "records_noise": forest.records_noise}
     text = json.dumps(header, ensure_ascii=False).encode()
     parts = [MAGIC, len(text).to_bytes(_LENGTH, "little"), text, *(array.tobytes() for array in forest.file_arrays)]
@@ -268,7 +270,7 @@ def _read_forest(header: dict[str, Any], body: memoryview, domain: Domain) -> Fo
 
 
 def _read_boosted(header: dict[str, Any], body: memoryview, domain: Domain) -> AdditiveForest:
-    depths, exponent = _read_depths(header["depths"], 1), header["quantum_exponent"]
+    depths, exponent = _read_depths(header["depths"], 0), header["quantum_exponent"]
     if abs(exponent) > MAX_EXPONENT:
         raise ValueError("its quantum is too large or too small.")
     quantum = math.ldexp(1.0, exponent)
@@ -279,11 +281,16 @@ def _read_boosted(header: dict[str, Any], body: memoryview, domain: Domain) -> A
         ("<f8", (domain.n_features, N_CODES)),
         ("<f8", (len(depths), N_COLUMNS)),
     ]
-    features, masks, values, counts, offset, code_weights, table = _cut(body, shapes)
-    sizes = header["trees_of_fits"]
+    sizes, parts = header["trees_of_fits"], header["parts_of_curve_noise"]
     if not all(type(size) is int for size in sizes):
         raise ValueError("the numbers of trees of its fits are not integers.")
-    trees, steps = (depths, features, masks, values, counts), Steps(table, tuple(sizes))
+    if not all(type(part) is int and 0 <= part <= N_CODES for part in parts):
+        raise ValueError("the numbers of parts of the noise of its curves are not integers from 0 to 256.")
+    features, masks, values, counts, offset, code_weights, table, *noise = _cut(
+        body, shapes + [("<f4", (part, N_CODES)) for part in parts]
+    )
+    trees = depths, features, masks, values, counts
+    steps = Steps(table, tuple(sizes), tuple(part.astype(np.float64) for part in noise))
     codes = code_weights, header["code_noise"], header["n_records"], header["records_noise"]
     return AdditiveForest(*trees, offset, quantum, *codes, steps, domain.n_codes, domain.is_categorical, link)
 

@@ -1,6 +1,6 @@
 """Noise in the functions of a boosted model, estimated by replaying its rounds with noise alone.
 
-A round adds noise to the scores, and later rounds correct part of it, because the gradients of records depend on their
+Replays start with the noise of the curves, which the fit has computed from its rules. A round adds noise to the scores, and later rounds correct part of it, because the gradients of records depend on their
 scores. To first order in the noise, a round with rate r, weights W and denominators D = max(W, floor) + ridge changes
 the noise δ in a cell by
 
@@ -213,7 +213,8 @@ class _Replay:
     """All replays of one fit, with the noise so far as a constant, main effects and interactions."""
 
     def __init__(self, design: _Design, begin: int, end: int, rng: np.random.Generator) -> None:
-        self._design, self._trees, self._rng = design, range(begin, end), rng
+        n_curves = int(design.forest.steps.is_curve[begin:end].sum())
+        self._design, self._trees, self._rng = design, range(begin + n_curves, end), rng
         n = design.n_replays, design.n_scores
         self._totals = self._total_weights()
         self._weights = self._profiles()
@@ -221,12 +222,26 @@ class _Replay:
         self._chance = self._draw_chance()
         self.constant = np.zeros((*n, 1))
         self.main = {j: np.zeros((*n, len(weights))) for j, weights in self._weights.items()}
+        n_before = int(design.forest.steps.is_curve[:begin].sum())
+        self._add_curves(begin, design.forest.steps.curve_noise[n_before : n_before + n_curves])
         self.pair = {pair: np.zeros((*n, *map(len, weights))) for pair, weights in self._pair_weights.items()}
+
+    def _add_curves(self, begin: int, noise: Sequence[Floats]) -> None:
+        """Add the noise of the curves, which the rounds then reduce."""
+        design = self._design
+        for tree, parts in enumerate(noise, begin):
+            for j in design.features[tree]:
+                of_atoms = parts[:, design.atoms[j].codes]
+                n_drawn = of_atoms.shape[1] if design.forest.is_categorical[j] else len(of_atoms)
+                drawn = self._rng.standard_normal((design.n_replays, design.n_scores, n_drawn))
+                self.main[j] += drawn * of_atoms if design.forest.is_categorical[j] else drawn @ of_atoms
 
     def _total_weights(self) -> Floats:
         """Return the total weight of the cells of each round, averaged over blocks of `WINDOW` rounds."""
         forest = self._design.forest
         sums = np.add.reduceat(forest.counts, forest.first_leaves[:-1])[self._trees.start : self._trees.stop]
+        if not len(sums):
+            return sums
         starts = np.arange(0, len(sums), WINDOW)
         lengths = np.diff([*starts, len(sums)])
         return np.maximum(np.repeat(np.add.reduceat(sums, starts) / lengths, lengths), 0.0)
@@ -252,6 +267,8 @@ class _Replay:
     def _draw_chance(self) -> dict[tuple[int, ...], Floats]:
         """Return draws of the sampling error of gradients for each effect, and for their mean under the key ()."""
         design = self._design
+        if not self._trees:
+            return {}
         spread = design.forest.steps.table[self._trees.stop - 1, 4]
         records = max(self._totals[-1] / design.mean_curvature, 1.0)
         values, vectors = np.linalg.eigh(design.curvature)

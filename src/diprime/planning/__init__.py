@@ -327,7 +327,7 @@ class BoostingShape:
     @classmethod
     def of(cls, model: Boosted) -> BoostingShape:
         """Return the shape of a fitted boosted model."""
-        rounds = next(charge for charge in model.privacy_.charges if charge.kind is ReleaseKind.ROUND_SUMS)
+        rounds = next(charge for charge in model.privacy_.charges if charge.kind is ReleaseKind.GRADIENT_SUMS)
         ledger = model.privacy_
         weight = person_weight(ledger.max_records_per_group or 1)
         return cls(rounds.n_releases, noise_of(rounds) / (UNIT * weight), ledger.privacy_unit)

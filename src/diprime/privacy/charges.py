@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from enum import Enum
+from fractions import Fraction
 from typing import Any, NoReturn, TypeVar, final
 
 from diprime.privacy.measures import (
@@ -56,10 +57,8 @@ class ReleaseKind(Named):
     CHOICES = "choices", "choices"
     SPLITS = "splits", "splits"
     LEAF_SUMS = "leaf-sums", "leaf sums"
-    TARGET_HISTOGRAM = "target-histogram", "target histogram"
     CODE_SUMS = "code-sums", "code sums"
-    RESIDUAL_HISTOGRAMS = "residual-histograms", "residual histograms"
-    ROUND_SUMS = "round-sums", "round sums"
+    GRADIENT_SUMS = "gradient-sums", "gradient sums"
     DOMAIN_FEATURE_COUNTS = "domain-feature-counts", "domain: number of values per feature"
     DOMAIN_FEATURE_SCALES = "domain-feature-scales", "domain: scales of feature ranges"
     DOMAIN_FEATURE_RANGES = "domain-feature-ranges", "domain: feature ranges"
@@ -348,7 +347,7 @@ class Receipt:
         if issuer is not ISSUED_BY_AN_ACCOUNT:
             raise UnpaidReleaseError("Only an account makes receipts.")
         self._charge = charge
-        self._unused = charge.n_releases
+        self._unused = Fraction(charge.n_releases)
 
     def __init_subclass__(cls) -> None:
         raise TypeError("Receipt cannot be subclassed: a subclass could skip the payment.")
@@ -359,7 +358,7 @@ class Receipt:
         return self._charge
 
     @property
-    def unused(self) -> int:
+    def unused(self) -> Fraction:
         """Number of paid releases that have not been made."""
         return self._unused
 
@@ -371,8 +370,11 @@ class Receipt:
         """
         return self._use(PureEpsilon, "for pure epsilon", mechanism, times, bound)
 
-    def use_gaussian(self, mechanism: Mechanism, times: int = 1, *, bound: Bound) -> GaussianDP:
-        """Use up ``times`` releases as :meth:`use` does, and return the cost of one in Gaussian DP."""
+    def use_gaussian(self, mechanism: Mechanism, times: int | Fraction = 1, *, bound: Bound) -> GaussianDP:
+        """Use up ``times`` releases as :meth:`use` does, and return the cost of one in Gaussian DP.
+
+        A fraction of a release has the same fraction of its cost.
+        """
         return self._use(GaussianDP, "for Gaussian DP", mechanism, times, bound)
 
     def use_approximate(self, mechanism: Mechanism, times: int = 1, *, bound: Bound) -> ApproximateDP:
@@ -382,10 +384,10 @@ class Receipt:
     def cancel(self) -> None:
         """Give up the remaining releases, because released numbers show that they are not needed."""
         with PAYMENTS:
-            self._unused = 0
+            self._unused = Fraction(0)
 
     def _use(
-        self, kind: type[_Measure], released: str, mechanism: Mechanism, times: int, bound: Bound | None
+        self, kind: type[_Measure], released: str, mechanism: Mechanism, times: int | Fraction, bound: Bound | None
     ) -> _Measure:
         charge, measure = self._charge, self._charge.measure
         if not isinstance(measure, kind):
@@ -399,7 +401,7 @@ class Receipt:
                 f"{charge.description}: charged for {charge.sensitivity}, but released for {bound}."
             )
         with PAYMENTS:
-            if not 1 <= times <= self._unused:
+            if not 0 < times <= self._unused:
                 raise UnpaidReleaseError(
                     f"{charge.description}: {times} releases requested, but only {self._unused} of "
                     f"{charge.n_releases} charged releases are left."

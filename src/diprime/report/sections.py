@@ -114,16 +114,11 @@ PURPOSES: dict[ReleaseKind, tuple[str, str]] = {
     ReleaseKind.CHOICES: ("splits", _SPLITS),
     ReleaseKind.SPLITS: ("splits", _SPLITS),
     ReleaseKind.LEAF_SUMS: ("leaf sums", _LEAF_SUMS),
-    ReleaseKind.TARGET_HISTOGRAM: ("target histogram", "The distribution of the target, from which boosting starts."),
     ReleaseKind.CODE_SUMS: (
         "code sums",
         "The variation of the target with each feature. It determines the bins of the features.",
     ),
-    ReleaseKind.RESIDUAL_HISTOGRAMS: (
-        "residual histograms",
-        "The size of the prediction errors during training. It determines the clipping bound.",
-    ),
-    ReleaseKind.ROUND_SUMS: ("round sums", "The correction of the model in each boosting round."),
+    ReleaseKind.GRADIENT_SUMS: ("round sums", "The correction of the model in each boosting round."),
     **{kind: ("domain", _DOMAIN) for kind in ReleaseKind if kind.is_of_domain},
 }
 """Short names of releases, with their purpose in plain words."""

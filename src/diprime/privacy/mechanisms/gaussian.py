@@ -109,10 +109,10 @@ MAX_SIGMA = 1 << 36
 """Largest standard deviation that the sampler supports."""
 
 # Values are clipped before noise is added, which does not increase the distance between neighbouring data sets, and
-# after it, which is post-processing. Noise beyond 2^54 gives the same released number as noise of 2^54.
-_MAX_VALUE = 1 << 52
-_MAX_RELEASED = 1 << 53
-_SATURATED = 1 << 54
+# after it, which is post-processing. Noise beyond 2^62 gives the same released number as noise of 2^62.
+_MAX_VALUE = 1 << 60
+_MAX_RELEASED = 1 << 61
+_SATURATED = 1 << 62
 
 # A standard deviation is multiplier·2^(32 - shift), within the limits of the kernel.
 _MULTIPLIER_BITS = 24
@@ -152,7 +152,12 @@ def _ceil_sqrt(value: Fraction) -> int:
 
 
 def rounded_gaussian(
-    values: npt.NDArray[np.int64], receipt: Receipt, squared_sensitivity: int, streams: Streams, times: int = 1
+    values: npt.NDArray[np.int64],
+    receipt: Receipt,
+    squared_sensitivity: int,
+    streams: Streams,
+    times: int = 1,
+    share: Fraction = Fraction(1),
 ) -> npt.NDArray[np.int64]:
     """Release integers with normal noise that is rounded to integers.
 
@@ -164,17 +169,18 @@ def rounded_gaussian(
     Shapes: values (n, m), streams (n, STREAM_WORDS), result (n, m). ``squared_sensitivity``: the squared L2
     sensitivity, which must be the charged one. ``times``: number of paid releases that this call uses up. One record
     may change the values that many times, each time by at most the sensitivity, for example if values are about
-    disjoint sets of records and a record may be in that many sets.
+    disjoint sets of records and a record may be in that many sets. ``share``: the fraction of these releases that this
+    call uses up. Its cost, share·μ², replaces μ² in σ².
     """
     check_receipt(receipt)
     bound = Bound(BoundKind.SQUARED_L2, squared_sensitivity)
-    mu_squared = receipt.use_gaussian(Mechanism.ROUNDED_GAUSSIAN, times, bound=bound).mu_squared
+    mu_squared = receipt.use_gaussian(Mechanism.ROUNDED_GAUSSIAN, times * share, bound=bound).mu_squared
     if len(streams) != len(values):  # the kernel checks no bounds
         raise ValueError("There must be one stream for each row of values.")
     if mu_squared == math.inf:
         return np.array(values)
     noise = np.empty_like(values)
-    _draw(streams, *_scale(Fraction(mu_squared), squared_sensitivity), noise)
+    _draw(streams, *_scale(Fraction(mu_squared) * share, squared_sensitivity), noise)
     clamped = np.clip(values, -_MAX_VALUE, _MAX_VALUE)
     return np.asarray(np.clip(clamped + noise, -_MAX_RELEASED, _MAX_RELEASED))
 

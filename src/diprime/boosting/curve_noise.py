@@ -1,0 +1,59 @@
+"""The noise of curves, which follows from the rules of their steps.
+
+To first order, a step changes the error δ of the coefficients of a feature, and its velocity v, to
+
+    v' = m·v + b²·(s - c·M·δ) + b·n,    δ' = δ + r·v',
+
+with momentum m, rate r, lengths b of the basis functions, and their mean products M over the records. Here c is the sum
+of the records' Hessians, n is the noise of the released projections, which is new in each step, and s is the sampling
+error of the gradients, which is the same in all steps. Features are treated as independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from diprime.boosting import defaults
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Rules of the steps of an epoch."""
+
+    n_steps: int
+    rate: float
+    noise: float  # standard deviation of the noise of a projection
+    curvature: float  # sum of the Hessians of all records
+    scales: Floats  # shape (n_features, n_coefficients): lengths of the basis functions
+
+
+def noise_factors(epochs: Sequence[Epoch], products: Floats, variance: float) -> Floats:
+    """Return matrices L, shape (n_features, n_coefficients, n_coefficients), of which L·Lᵀ is the covariance of δ.
+
+    ``products`` has the same shape: the mean products of the basis functions. ``variance`` is the sum of the squared
+    gradients of all records, in one score.
+    """
+    n_features, n, _ = products.shape
+    identity = np.eye(n)
+    covariance = np.zeros((n_features, 2 * n, 2 * n))
+    response = np.zeros((n_features, 2 * n, n))  # to the sampling error
+    for epoch in epochs:
+        squares = epoch.scales[:, :, None] ** 2 * identity
+        pull = epoch.curvature * squares @ products
+        moved, kept = epoch.rate * identity, defaults.MOMENTUM * np.broadcast_to(identity, pull.shape)
+        step = np.block([[identity - epoch.rate * pull, epoch.rate * kept], [-pull, kept]])
+        inflow = np.concatenate([moved @ squares, squares], axis=1)
+        added = np.concatenate([moved @ np.sqrt(squares), np.sqrt(squares)], axis=1) * epoch.noise
+        new = added @ added.swapaxes(1, 2)
+        for _ in range(epoch.n_steps):
+            covariance = step @ covariance @ step.swapaxes(1, 2) + new
+            response = step @ response + inflow
+    of_sampling = response[:, :n] @ (variance * products) @ response[:, :n].swapaxes(1, 2)
+    values, vectors = np.linalg.eigh(covariance[:, :n, :n] + of_sampling)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
