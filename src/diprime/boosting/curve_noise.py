@@ -51,9 +51,22 @@ def noise_factors(epochs: Sequence[Epoch], products: Floats, variance: float) ->
         inflow = np.concatenate([moved @ squares, squares], axis=1)
         added = np.concatenate([moved @ np.sqrt(squares), np.sqrt(squares)], axis=1) * epoch.noise
         new = added @ added.swapaxes(1, 2)
-        for _ in range(epoch.n_steps):
-            covariance = step @ covariance @ step.swapaxes(1, 2) + new
-            response = step @ response + inflow
+        power, total, pushed = _repeated(step, new, inflow, epoch.n_steps)
+        covariance = power @ covariance @ power.swapaxes(1, 2) + total
+        response = power @ response + pushed
     of_sampling = response[:, :n] @ (variance * products) @ response[:, :n].swapaxes(1, 2)
     values, vectors = np.linalg.eigh(covariance[:, :n, :n] + of_sampling)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
+
+
+def _repeated(step: Floats, noise: Floats, inflow: Floats, n: int) -> tuple[Floats, Floats, Floats]:
+    """Return the matrix, the noise and the inflow of n steps, by doubling."""
+    if n == 1:
+        return step, noise, inflow
+    power, total, pushed = _repeated(step, noise, inflow, n // 2)
+    total, pushed = power @ total @ power.swapaxes(1, 2) + total, power @ pushed + pushed
+    power = power @ power
+    if n % 2:
+        total, pushed = step @ total @ step.swapaxes(1, 2) + noise, step @ pushed + inflow
+        power = step @ power
+    return power, total, pushed

@@ -235,9 +235,11 @@ class _Categories(_Block):
         return coefficients
 
     def noise(self, variance: float) -> list[Floats]:
-        epochs = [replace(epoch, scales=epoch.scales.reshape(-1, 1)) for epoch in self.epochs]
-        factors = noise_factors(epochs, self.shares.reshape(-1, 1, 1), variance)
-        return list(factors.reshape(-1, 1, N_CODES) * (self.spectrum > 0)[:, None])
+        is_code = self.spectrum > 0
+        epochs = [replace(epoch, scales=epoch.scales[is_code][:, None]) for epoch in self.epochs]
+        noise = np.zeros(is_code.shape)
+        noise[is_code] = noise_factors(epochs, self.shares[is_code][:, None, None], variance)[:, 0, 0]
+        return [np.abs(of_feature)[None] for of_feature in noise]
 
     def respect_energies(self) -> None:
         """Keep the spectrum: each record has one category."""
@@ -289,7 +291,7 @@ class CurveFit:
         self._constant.set_scale(math.sqrt(of_constant / length), unit)
         norms = [block.set_basis(np.sqrt(w[:, None] * block.spectrum / length), unit) for block, w in pairs]
         self._features = np.concatenate([block.features for block in self._blocks]).astype(np.int32)
-        self._norms = np.ascontiguousarray(np.concatenate(norms)[:, :, None].astype(np.int32))
+        self._norms = np.concatenate(norms).astype(np.int64)
 
     def _reweight(self) -> None:
         """Give features with larger curves a larger part of the norm."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -233,36 +233,41 @@ class CurveGrid:
     features: npt.NDArray[np.int32]  # shape (n_features,)
     offset: npt.NDArray[np.int32]  # shape (n_scores,): scores without the curves
     values: npt.NDArray[np.int32]  # shape (n_features, 256, n_scores): contribution of each code to the scores
-    norms: npt.NDArray[np.int32]  # shape (n_features, 256, 1): squared norm of the basis functions of each code
+    norms: npt.NDArray[np.int64]  # shape (n_features, 256): squared norm of the basis functions of each code
     constant: int
     unit: int  # basis functions of one, in integers
 
     def __post_init__(self) -> None:
         # Sums of 32-bit integers must not overflow.
         scores = np.abs(self.values).max(axis=1).sum(axis=0, dtype=np.int64) + np.abs(self.offset.astype(np.int64))
-        norms = self.norms.max(axis=1).sum(dtype=np.int64) + self.constant
+        norms = self.norms.max(axis=1).sum() + self.constant
         if (self.norms < 0).any() or self.constant < 0 or max(int(scores.max()), int(norms)) >= 1 << 31:
             raise ValueError("The values or norms of the curves are too large.")
 
     @classmethod
     def constant_scores(cls, offset: npt.NDArray[np.int32]) -> CurveGrid:
         """Return the grid without any curve, in which all records have the same scores."""
-        no_features = np.zeros(0, dtype=np.int32)
         values = np.zeros((0, N_CODES, len(offset)), dtype=np.int32)
-        return cls(no_features, offset, values, np.zeros((0, N_CODES, 1), dtype=np.int32), 0, 1)
+        return cls(np.zeros(0, dtype=np.int32), offset, values, np.zeros((0, N_CODES), dtype=np.int64), 0, 1)
 
-    def scores(self, columns: npt.NDArray[np.uint8], begin: int, end: int) -> Scores:
-        """Return the scores of the records from ``begin`` to ``end``, given the codes of all features."""
-        scores = np.tile(self.offset, (end - begin, 1))
-        boosting.look_up(columns, self.features, self.values, begin, end, scores)
-        return scores
+    @cached_property
+    def _tables(self) -> Sums:
+        """Values as the upper halves of 64-bit integers. The lower half of the first score contains the norm."""
+        tables = self.values.astype(np.int64) << 32
+        tables[:, :, 0] += self.norms
+        return tables
 
-    def shorten(self, gradients: Sums, columns: npt.NDArray[np.uint8], begin: int, end: int) -> Sums:
-        """Return gradients, shortened so that their norm times that of the basis vector is at most `CLIP` units."""
-        squares = np.full((end - begin, 1), self.constant, dtype=np.int32)
-        boosting.look_up(columns, self.features, self.norms, begin, end, squares)
-        squares = np.maximum(squares, self.unit**2).astype(np.int64)
-        shortened = (gradients * (self.unit / np.sqrt(squares))).astype(np.int64)  # rounded towards zero
+    def look_up(self, columns: npt.NDArray[np.uint8], begin: int, end: int) -> tuple[Scores, Sums]:
+        """Return the scores of the records from ``begin`` to ``end``, and the squared norms of their vectors."""
+        sums = np.tile(self.offset.astype(np.int64) << 32, (end - begin, 1))
+        sums[:, 0] += self.constant
+        boosting.look_up(columns, self.features, self._tables, begin, end, sums)
+        return (sums >> 32).astype(np.int32), sums[:, :1] & 0xFFFFFFFF
+
+    def shorten(self, gradients: Sums, squares: Sums) -> Sums:
+        """Return gradients, shortened so that their norm times that of the record's vector is at most `CLIP` units."""
+        longer = np.maximum(squares, self.unit**2)
+        shortened = (gradients * (self.unit / np.sqrt(longer))).astype(np.int64)  # rounded towards zero
         # A floating-point quotient can be too large by one. The integers here are below 2^20 · 2^31.
-        shortened -= np.sign(shortened) * (shortened**2 * squares > gradients**2 * self.unit**2)
+        shortened -= np.sign(shortened) * (shortened**2 * longer > gradients**2 * self.unit**2)
         return np.asarray(shortened)

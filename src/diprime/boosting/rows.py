@@ -154,9 +154,10 @@ class CurveSumsQuery:
             vectors = np.empty((CURVE_BLOCK_ROWS, gradients.n_columns), dtype=np.int64)
             for first in range(begin, end, CURVE_BLOCK_ROWS):
                 last = min(first + CURVE_BLOCK_ROWS, end)
-                scores, block = grid.scores(state.columns, first, last), vectors[: last - first]
+                block = vectors[: last - first]
+                scores, squares = grid.look_up(state.columns, first, last)
                 gradients.write(scores, state.targets[first:last], 0, last - first, block)
-                shortened = grid.shorten(block[:, :n_scores], state.columns, first, last)
+                shortened = grid.shorten(block[:, :n_scores], squares)
                 if state.weights is not None:
                     shortened *= state.weights[first:last, None]
                 boosting.add_to_codes(state.columns, grid.features, shortened, first, last, sums)
@@ -175,7 +176,7 @@ class StartScores:
     def __call__(self, state: BoostingRows, threads: Threads) -> BoostingRows:
         """Set the scores, and put all records into one cell."""
         for block in blocks_of(len(state.targets)):
-            state.scores[block] = self.grid.scores(state.columns, block.start, block.stop)
+            state.scores[block] = self.grid.look_up(state.columns, block.start, block.stop)[0]
         state.cells[:] = 0
         return state
 

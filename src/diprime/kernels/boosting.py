@@ -200,10 +200,10 @@ def add_to_cells(
 def look_up(
     columns: cython.const[cython.uchar][:, ::1],
     features: cython.const[cython.int][::1],
-    tables: cython.const[cython.int][:, :, ::1],
+    tables: cython.const[cython.longlong][:, :, ::1],
     begin: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    sums: cython.int[:, ::1],
+    sums: cython.longlong[:, ::1],
 ) -> None:
     """Add ``tables[k]`` at the code of ``features[k]``, for all k, for the records from ``begin`` to ``end``."""
     i: cython.Py_ssize_t
