@@ -126,7 +126,7 @@ class _Numbers(_Block):
         mass = np.where(is_code, shares, 0.0) + 1e-12 * is_code
         ranks = (np.cumsum(mass, axis=1) - mass / 2) / mass.sum(axis=1, keepdims=True)
         places = (codes + 0.5) / n_codes[:, None]
-        # The coordinate is halfway between the place in the range and the rank. It is negative where there is no number.
+        # The coordinate is halfway between the place in the range and the rank. Codes without a number have -1.
         self.coordinates = np.where(is_code, (places + ranks) / 2, -1.0)
         self._set_decay(defaults.SPECTRUM_DECAY)
 
@@ -263,7 +263,7 @@ class CurveFit:
         self._engine, self._budget, self._start = engine, budget, start
         self._n_rows, self._signal = n_rows, signal
         self.n_features = len(shares)
-        self.n_steps = defaults.curve_steps(signal)
+        self.n_steps = defaults.curve_steps(signal, n_rows)
         is_categorical, n_codes = domain.is_categorical, domain.n_codes
         numbers, categories = np.flatnonzero(~is_categorical), np.flatnonzero(is_categorical)
         waves, n_scores = defaults.n_waves(signal), gradients.n_scores

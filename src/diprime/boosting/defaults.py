@@ -36,7 +36,7 @@ MAX_CURVES = 64
 N_EPOCHS = 5
 WIDE_STEPS = 5  # steps over all features if there are more than `MAX_CURVES`
 MOMENTUM = 0.9
-PLENTY = 20_000.0  # information above which fewer steps suffice
+PLENTY, MANY_ROWS = 20_000.0, 500_000.0  # information, and number of records, above which there are fewer steps
 MAX_PATH = {False: 6000.0, True: 1000.0}  # for classification and regression
 
 MAX_BINS = 64  # bins of a feature, with about the same number of records each
@@ -104,9 +104,9 @@ def n_waves(signal: float) -> int:
     return WAVES if signal >= 100 else FEW_WAVES  # noqa: PLR2004 -- found by measurement, used once
 
 
-def curve_steps(signal: float) -> int:
-    """Return the number of steps in which curves are fitted."""
-    return 30 if signal >= PLENTY else 100
+def curve_steps(signal: float, n_rows: float) -> int:
+    """Return the number of steps in which curves are fitted: fewer if there is little noise, or if they take long."""
+    return 30 if signal >= PLENTY else 50 if n_rows >= MANY_ROWS else 100
 
 
 def path(task: Task, signal: float, share: float) -> float:

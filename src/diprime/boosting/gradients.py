@@ -77,8 +77,8 @@ class LogisticGradients:
     """Two classes, with the score t as the log-odds of the second class.
 
     The loss of a record with margin m, which is t for the second class and -t for the first, is exp(-m)/2 for m >= 0
-    and (1 - m)/2 below. It is convex, and its minimum is at the true log-odds. The gradient is min(1, exp(-m))/2 towards
-    the record's class, and the weight is the expected Hessian, min(p, 1 - p)/2 with p = 1/(1 + exp(-t)).
+    and (1 - m)/2 below. It is convex, and its mean is smallest at the true log-odds. The gradient is min(1, exp(-m))/2
+    towards the record's class, and the weight is the expected Hessian, min(p, 1 - p)/2 with p = 1/(1 + exp(-t)).
     """
 
     n_scores: ClassVar[int] = 1

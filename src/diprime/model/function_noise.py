@@ -1,8 +1,8 @@
 """Noise in the functions of a boosted model, estimated by replaying its rounds with noise alone.
 
-Replays start with the noise of the curves, which the fit has computed from its rules. A round adds noise to the scores, and later rounds correct part of it, because the gradients of records depend on their
-scores. To first order in the noise, a round with rate r, weights W and denominators D = max(W, floor) + ridge changes
-the noise δ in a cell by
+Replays start with the noise of the curves, which the fit has computed from its rules. A round adds noise to the scores,
+and later rounds correct part of it, because the gradients of records depend on their scores. To first order in the
+noise, a round with rate r, weights W and denominators D = max(W, floor) + ridge changes the noise δ in a cell by
 
     r / D · (S - W·mean(δ) + n),
 

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from diprime import sources
 from diprime.boosting.gradients import UNIT
-from diprime.boosting.plan import noise_of
 from diprime.domain import Categorical, Date, Domain, Integer, Numeric
 from diprime.domain.columns import Array, ColumnTable, object_array, table_of
 from diprime.domain.features import PARTS, Feature, short
@@ -279,7 +278,7 @@ def simulate(
 def same_trees(model: Model) -> dict[str, Any]:
     """Return parameters that give a fit without noise the same number and depth of trees."""
     if isinstance(model, Boosted):
-        return {"n_rounds": model.forest_.n_trees}
+        return {"n_rounds": max(BoostingShape.of(model).n_rounds, 1)}
     return {"n_estimators": model.forest_.n_trees, "max_depth": int(model.forest_.depths[0])}
 
 
@@ -318,26 +317,24 @@ class ForestShape:
 
 @dataclass(frozen=True)
 class BoostingShape:
-    """Number of boosting rounds, and noise of their sums."""
+    """Numbers of curves and rounds of a boosted model, which follow from the released number of records."""
 
+    n_curves: int
     n_rounds: int
-    round_noise: float  # standard deviation, in units of the largest gradient of a record or person
-    unit: str = "record"  # privacy unit: "record" or "person"
 
     @classmethod
     def of(cls, model: Boosted) -> BoostingShape:
         """Return the shape of a fitted boosted model."""
-        rounds = next(charge for charge in model.privacy_.charges if charge.kind is ReleaseKind.GRADIENT_SUMS)
-        ledger = model.privacy_
-        weight = person_weight(ledger.max_records_per_group or 1)
-        return cls(rounds.n_releases, noise_of(rounds) / (UNIT * weight), ledger.privacy_unit)
+        is_curve = model.forest_.steps.is_curve
+        return cls(int((is_curve & (model.forest_.depths > 0)).sum()), int((~is_curve).sum()))
 
     def __str__(self) -> str:
-        return (
-            f"Rounds: {self.n_rounds}, each on one or two features.\nSums:   the gradients of the records in "
-            f"each cell of a round. Their noise has a standard deviation of\n        {self.round_noise:,.2f} "
-            f"times the largest gradient of a {self.unit}."
-        )
+        if not self.n_curves:
+            return (
+                "The model predicts the same for all rows, because there is too little information for anything else."
+            )
+        rounds = f"Rounds: {self.n_rounds}, each on one or two features." if self.n_rounds else "Rounds: none."
+        return f"Curves: {self.n_curves}, one per feature.\n{rounds}"
 
 
 PROMISE = (
