@@ -16,17 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from diprime import sources
-from diprime.boosting.gradients import UNIT
 from diprime.domain import Categorical, Date, Domain, Integer, Numeric
 from diprime.domain.columns import Array, ColumnTable, object_array, table_of
 from diprime.domain.features import PARTS, Feature, short
 from diprime.domain.learning import NotLearntError
-from diprime.domain.records import person_weight
 from diprime.domain.values import DAY
 from diprime.estimators.models import Boosted, Forest, Model, make_estimator
 from diprime.inspection.words import plural
 from diprime.model.estimates import charged_noise_variance
-from diprime.privacy.charges import ReleaseKind
 from diprime.privacy.ledger import Ledger
 from diprime.privacy.session import without_charging
 
@@ -330,9 +327,7 @@ class BoostingShape:
 
     def __str__(self) -> str:
         if not self.n_curves:
-            return (
-                "The model predicts the same for all rows, because there is too little information for anything else."
-            )
+            return "The model predicts the same for all rows, because there is too little information."
         rounds = f"Rounds: {self.n_rounds}, each on one or two features." if self.n_rounds else "Rounds: none."
         return f"Curves: {self.n_curves}, one per feature.\n{rounds}"
 
