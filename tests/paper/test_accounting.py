@@ -189,5 +189,5 @@ def test_file_is_refused_unless_diprime_paper_is_imported(tmp_path):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_fit_warns(task):
-    with pytest.warns(PrivacyWarning, match="understates the privacy loss"):
+    with pytest.warns(PrivacyWarning, match="DiPriMe paper"):
         fit(task, *make(task, 100), estimators=PAPER)
