@@ -334,7 +334,7 @@ def test_buckets_are_equal_in_all_tables(frame):
 
 @pytest.mark.parametrize("column", [np.array([[b"x"]]), pl.DataFrame({"a": [b"x"]})])
 def test_columns_of_bytes_are_refused(column):
-    with pytest.raises(TypeError, match="bytes to text"):
+    with pytest.raises(TypeError, match=r"has dtype .*bytes"):
         BUCKETS.encode(column)
 
 

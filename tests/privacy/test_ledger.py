@@ -405,8 +405,8 @@ def test_altered_gaussian_charge_is_refused(change, reason):
     ("change", "reason"),
     [
         ({"receipts": []}, "ledger .*unknown fields"),
-        ({"delta": ...}, "delta of the ledger is missing"),
-        ({"remarks": ...}, "remarks of the ledger is missing"),
+        ({"delta": ...}, "delta .*ledger .*missing"),
+        ({"remarks": ...}, "remarks .*ledger .*missing"),
         ({"total": "1/2"}, "total and private .*charges"),
         ({"total": None}, "total of the ledger"),
         ({"total": "inf"}, "total and private .*charges"),

@@ -355,7 +355,7 @@ def test_a_cost_that_is_not_exact_is_refused():
 
 
 def test_refusal_states_the_remaining_budget():
-    message = r"epsilon = 3, delta = 1e-05 .*cover a forest\. .*epsilon = 1\.5 .*epsilon = 1\.5 at delta = 1e-05\."
+    message = r"epsilon = 3, delta = 1e-05 .* a forest\. .*epsilon = 1\.5 .*epsilon = 1\.5 at delta = 1e-05\."
     with pytest.raises(BudgetError, match=message):
         small_log()[0].after(PrivacyLoss(Fraction(2)), "a forest")
 
