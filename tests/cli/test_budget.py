@@ -79,7 +79,7 @@ def test_unreviewed_domain_is_refused_under_a_budget(folder, tmp_path, budget):
 def test_mistake_is_reported_in_one_sentence(folder, tmp_path, budget):
     assert "No such file" in refused("budget", "show", tmp_path / "nothing")
     refused("budget", "show", folder / "domain.toml", match=r"domain\.toml .*a budget")
-    refused("budget", "show", tmp_path, match=rf"{tmp_path} .*a file")
+    refused("budget", "show", tmp_path, match=rf"{tmp_path} .*not a file\.")
     assert "No such file" in refused(*fit(folder, 1, tmp_path / "model", "--budget", tmp_path / "nothing"))
     budget.write_bytes(budget.read_bytes()[:-5])
     refused("budget", "show", budget, match=r"study\.budget .*a budget")

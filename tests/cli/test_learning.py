@@ -86,6 +86,6 @@ def test_mistakes_of_learning_are_explained(folder, tmp_path):
     refused(*income, "--task", "classification", match=r"classes .*target .*delta")
     refused(*income, "--numbers", "height", match=r"people\.csv lacks .*'height'")
     closed = folder / "domain.toml"
-    refused("domain", "learn", people, "-d", closed, "-e", 1, match=r"domain .*complete: ")
+    refused("domain", "learn", people, "-d", closed, "-e", 1, match=r"domain .* complete: ")
     (tmp_path / "open.toml").write_text(OPEN)
     refused("domain", "check", people, "-d", tmp_path / "open.toml", match=r"incomplete: .*open\.toml")

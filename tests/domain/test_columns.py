@@ -134,7 +134,7 @@ TWO = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)}, YES_NO)
         (np.array([["a", "b"]]), TypeError, "'a' has dtype str.*declares numbers"),
         (np.zeros((3, 2), dtype="V3"), TypeError, "neither numbers"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "two columns"),
-        (pd.DataFrame([[1, 2]], columns=[1, "1"]), ValueError, "two columns .*same name"),
+        (pd.DataFrame([[1, 2]], columns=[1, "1"]), ValueError, "X .*two columns .*same name"),
         (pd.DataFrame({"a": pd.array(["x"], "string"), "b": [1]}), TypeError, "'a' has dtype String"),
         (pl.DataFrame({"a": ["x"], "b": [1]}), TypeError, "'a' has dtype String"),
         (pa.table({"a": pa.array([], pa.string()), "b": pa.array([], pa.int8())}), TypeError, "'a' has dtype String"),

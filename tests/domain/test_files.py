@@ -232,8 +232,8 @@ TARGET = {"kind": "categorical", "categories": ["no", "yes"]}
         ({}, "file lacks features"),
         ({"features": {"a": NUMERIC}}, "file lacks target"),
         ({"features": {"a": NUMERIC}, "target": TARGET, "more": 1}, "file .*unknown key 'more'"),
-        ({"features": {}, "target": TARGET}, "features .*one feature"),
-        ({"features": [NUMERIC], "target": TARGET}, "features .*one feature"),
+        ({"features": {}, "target": TARGET}, "features .*table .*one feature"),
+        ({"features": [NUMERIC], "target": TARGET}, "features .*table .*one feature"),
         ({"features": {"a": 5}, "target": TARGET}, "features.a .*with kind, got 5"),
         ({"features": {"a": {}}, "target": TARGET}, "features.a lacks kind"),
         ({"features": {"a": {"kind": "x"}}, "target": TARGET}, "features.a.kind .*got 'x'"),
@@ -439,10 +439,9 @@ def test_error_of_unsaved_model_names_file(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_VALUES", 0)
     monkeypatch.setattr(model_files, "MORE_VALUES", 10)
     path = tmp_path / "m.diprime"
-    with pytest.raises(diprime.ModelFileError) as caught:
+    with pytest.raises(diprime.ModelFileError, match=r"header .*too large") as caught:
         model.save(path)
     assert str(caught.value).startswith(f"{path} ")
-    assert "header" in str(caught.value)
     assert not path.exists()
 
 

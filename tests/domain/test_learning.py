@@ -330,7 +330,7 @@ def test_incomplete_domain_refuses_to_encode():
 @pytest.mark.parametrize(
     ("y", "arguments", "words"),
     [
-        (CLASSES, {"task": "classification"}, "classes .*delta"),
+        (CLASSES, {"task": "classification"}, "classes .*undeclared, .*delta"),
         (FRAME["age"], {}, "task .*got None.* target"),
         (CLASSES, {"task": "ranking"}, "task .*got 'ranking'"),
         (

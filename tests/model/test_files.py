@@ -238,7 +238,7 @@ def test_unfitted_model_or_unsupported_classes_are_not_saved(tmp_path):
 def test_unsound_model_is_not_saved(tmp_path):
     model = small_model("regression")
     model.forest_ = replace(model.forest_, values=np.full_like(model.forest_.values, np.nan))
-    with pytest.raises(ModelFileError, match=r"leaf's value .*number"):
+    with pytest.raises(ModelFileError, match=r"leaf's value .*range of"):
         model.save(tmp_path / "model.diprime")
     assert os.listdir(tmp_path) == []
 
@@ -567,10 +567,10 @@ def test_header_errors_state_the_reason(tmp_path, path, value, reason):
         (0, 1, -1, "split .*feature .*domain"),
         (0, 1, 2**31 - 1, "split .*feature .*domain"),
         (1, 0, [1] + [0] * 31, "numeric feature .*threshold"),
-        (2, 3, math.nan, "leaf's value .*number"),
-        (2, 3, math.inf, "leaf's value .*number"),
-        (2, 3, -0.01, "leaf's value .*number"),
-        (2, 3, 1e300, "leaf's value .*number"),
+        (2, 3, math.nan, "leaf's value .*range of"),
+        (2, 3, math.inf, "leaf's value .*range of"),
+        (2, 3, -0.01, "leaf's value .*range of"),
+        (2, 3, 1e300, "leaf's value .*range of"),
         (3, 0, math.nan, "leaf's number .*records"),
         (3, 0, -math.inf, "leaf's number .*records"),
         (3, 0, 1e17, "leaf's number .*records"),
@@ -643,7 +643,7 @@ def coprime_charges(n):
     [
         (nested(60), "nested"),
         ({**nested(0), "charges": coprime_charges(3000)}, "common denominator"),
-        ({**nested(0), "epsilon": "9" * 100_000}, "fraction"),
+        ({**nested(0), "epsilon": "9" * 100_000}, "epsilon .*not a fraction"),
     ],
 )
 def test_ledgers_that_are_slow_to_add_up_are_refused(ledger, reason):
@@ -686,7 +686,7 @@ def test_files_of_other_kinds_are_refused(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(ModelFileError, match=r"diprime model\."):
         load(path)
-    with pytest.raises(ModelFileError, match=r" a file\."):
+    with pytest.raises(ModelFileError, match=r"not a file\.$"):
         load(tmp_path)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing")
@@ -699,7 +699,7 @@ def test_files_of_other_kinds_are_refused(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ModelFileError, match=r" a file\."):
+    with pytest.raises(ModelFileError, match=r"not a file\.$"):
         load(tmp_path / "pipe")
 
 

@@ -52,7 +52,7 @@ def test_better_of_two_settings_is_chosen_and_predicts(task, kinds, grid):
 
 
 def test_forests_with_published_accounting_are_refused(task):
-    with pytest.raises(ValueError, match=rf"{PAPER[task].__name__}, .*not private"):
+    with pytest.raises(ValueError, match=rf"PrivateSearch .*{PAPER[task].__name__}, .*not private"):
         search_of(task, kinds=PAPER).fit(*make(task, 100))
 
 

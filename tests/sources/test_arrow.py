@@ -397,7 +397,7 @@ def test_wrong_names_are_refused_before_the_charge():
             Domain.learn(pyarrow.dataset.dataset(rows().select(["a", "b"])), "nothing", 1.0, target=DOMAIN.target)
         with pytest.raises(TypeError, match=r"X is a Stream.* y .*ndarray"):
             DiPriMeClassifier(1.0, DOMAIN).fit(Stream(rows()), np.zeros(N))
-        with pytest.raises(ValueError, match=r"two columns .*same name"):
+        with pytest.raises(ValueError, match=r"X .*two columns .*same name"):
             DiPriMeClassifier(1.0, DOMAIN).fit(Stream(rows().rename_columns(["target", "x", "y", "a", "a"])), "target")
         with pytest.raises(TypeError, match=r"'a' of X .*List"):
             DiPriMeClassifier(1.0, DOMAIN).fit(Stream(rows().drop("a").rename_columns({"other": "a"})), "target")

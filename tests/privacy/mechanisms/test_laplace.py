@@ -87,7 +87,7 @@ def test_the_scale_of_the_noise_is_never_too_small_and_fits_the_sampler(epsilon,
 
 
 def test_an_epsilon_too_small_for_noise_is_refused():
-    with pytest.raises(ValueError, match=r"epsilon .*too small"):
+    with pytest.raises(ValueError, match=r"^epsilon .*too small: .*2\^-40"):
         laplace_scale(Fraction(1, 2**41), 1)
 
 
@@ -217,5 +217,5 @@ def test_every_row_of_values_has_a_stream(n_rows):
 
 @pytest.mark.parametrize("sensitivity", [0, -1])
 def test_a_sensitivity_that_needs_no_noise_is_refused(sensitivity):
-    with pytest.raises(ValueError, match=rf"sensitivity .*least 1, got {sensitivity}"):
+    with pytest.raises(ValueError, match=rf"^The sensitivity .*least 1, got {sensitivity}"):
         laplace_scale(Fraction(1), sensitivity)

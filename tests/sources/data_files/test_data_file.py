@@ -233,8 +233,8 @@ def test_separator_is_read_from_the_header(tmp_path, separator):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "empty"),
-        (b"\n\n", "empty"),
+        (b"", "empty, .*first line"),
+        (b"\n\n", "empty, .*first line"),
         (b"PK\x03\x04 a spreadsheet", r"compressed, .*spreadsheet"),
         (b"a,b\n1,2,3\n", r"3 fields in row 1 .*has 2\."),
         (b'a,b\n "1,2",3\n', r"3 fields in row 1 .*has 2\..* quote"),
@@ -257,7 +257,7 @@ def test_invalid_files_are_refused_with_the_reason(tmp_path, content, reason):
 def test_missing_files_directories_and_columns_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError):
         DataFile(tmp_path / "nothing.csv")
-    with pytest.raises(InputError, match="directory"):
+    with pytest.raises(InputError, match=r" a directory\."):
         DataFile(tmp_path)
     with pytest.raises(InputError, match=r"lacks .*'x', 'y'; .*1 other column"):
         DataFile(csv(tmp_path, "a,b\n1,2\n")).check_columns(["a", "x", "y"])
