@@ -65,7 +65,7 @@ def test_check_counts_records_per_person(visits, folder):
     assert shares[-1] == 1
     result = run(*arguments, "--person", "person")
     assert "people have" in result.stdout
-    assert "do not share it" in result.stderr
+    assert "not private" in result.stderr
     content = json.loads(ok(*arguments, "--json"))
     assert content["unused"] == ["person"]
     assert "persons" not in content

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -139,17 +140,17 @@ def test_check_reports_missing_charges(folder, budget, tmp_path):
     ok("score", tmp_path / "one", folder / "people.csv", "--budget", budget, "-o", tmp_path / "score.json")
     files = (tmp_path / "one", tmp_path / "two", tmp_path / "score.json", folder / "model.diprime")
     said = ok("budget", "check", budget, *files)
-    assert f"contains all charges of the 3 files.\nNot charged to this budget: {files[3]}.\n" in said
+    assert re.search(rf" 3 files\.\n.*: {files[3]}\.\n", said)
     assert json.loads(ok("budget", "check", budget, *files, "--json"))["uncharged_files"] == [str(files[3])]
     complete = budget.read_bytes()
     budget.write_bytes(complete[:-5])
     assert "remove" not in refused("budget", "show", budget, match=r"study\.budget .*incomplete line")
     refused("budget", "check", budget, *files, match=r"lacks charges .*score\.json")
-    assert "delete everything after the last line break" in ok("budget", "check", budget, *files[:2])
+    assert "delete" in ok("budget", "check", budget, *files[:2])
     for unrelated in ((), files[3:]):  # they show nothing about the incomplete line
         said = ok("budget", "check", budget, *unrelated)
         assert "delete" not in said
-        assert "Pass all models, scores and domains of the study" in said
+        assert "incomplete line" in said
     charge = json.loads(complete.splitlines()[-1])["checksum"]
     kept = tmp_path / f"study.budget.{charge}.kept"
     kept.touch()
