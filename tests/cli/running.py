@@ -1,6 +1,7 @@
 """Run commands in this process or in one of their own."""
 
 import os
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -26,13 +27,14 @@ def ok(*arguments):
     return result.stdout
 
 
-def refused(*arguments, code=1):
-    """Return the error of a command that fails; it is one sentence."""
+def refused(*arguments, code=1, match=""):
+    """Return the error of a command that fails; it is one sentence, in which the pattern ``match`` is found."""
     result = run(*arguments)
     assert result.exit_code == code, result.output
     assert result.stdout == ""
     assert result.stderr.startswith("diprime: ")
     assert result.stderr.count("\n") == 1
+    assert re.search(match, result.stderr), result.stderr
     return result.stderr
 
 

@@ -309,9 +309,7 @@ def test_report_names_data_people_and_the_digest_of_the_file(folder, tmp_path):
     digest = hashlib.sha256((folder / "model.diprime").read_bytes()).hexdigest()
     for words in ("Visits 2020", "Jane Doe", str(date.today()), digest):
         assert words in page
-    assert "data set must be a text" in refused(
-        "report", folder / "model.diprime", "--data", "", "-o", tmp_path / "r.html"
-    )
+    assert "data set must be" in refused("report", folder / "model.diprime", "--data", "", "-o", tmp_path / "r.html")
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -337,10 +335,10 @@ def test_invalid_score_commands_are_refused(folder, tmp_path):
     people.drop("income").write_csv(tmp_path / "no_target.csv")
     model = folder / "model.diprime"
     assert "lacks the column 'income'" in refused("score", model, tmp_path / "no_target.csv")
-    assert "epsilon must be a positive number" in refused("score", model, folder / "people.csv", "-e", 0)
+    assert "positive number" in refused("score", model, folder / "people.csv", "-e", 0)
     assert "confidence must be" in refused("score", model, folder / "people.csv", "--confidence", 95)
     assert "does not exist" in refused("score", model, folder / "people.csv", "-o", tmp_path / "none" / "score.json")
-    assert "the name of a file" in refused("score", model, folder / "people.csv", "-o", "-", code=2)
+    assert "name of a file" in refused("score", model, folder / "people.csv", "-o", "-", code=2)
 
 
 def test_report_refuses_invalid_scores_and_those_of_other_models(folder, tmp_path):
@@ -436,10 +434,10 @@ def test_mistake_is_reported_in_one_sentence(folder, tmp_path):
     assert "Missing option '--epsilon'" in refused("fit", data, "-d", domain, "-o", out, code=2)
     assert "see diprime fit --help" in refused("fit", code=2)
     assert "No such command" in refused("fti", code=2)
-    assert "epsilon must be a positive number" in refused("fit", data, "-d", domain, "-e", -1, "-o", out)
+    assert "positive number" in refused("fit", data, "-d", domain, "-e", -1, "-o", out)
     assert "not a domain" in refused("fit", data, "-d", data, "-e", 1, "-o", out)
     assert "does not exist" in refused("fit", data, "-d", domain, "-e", 1, "-o", out / "m")
-    assert "is not a diprime model" in refused("predict", data, data, "-o", out)
+    assert " a diprime model" in refused("predict", data, data, "-o", out)
     assert "o.csv: the directory" in refused("predict", model, data, "-o", out / "o.csv")
     assert "lacks the column 'name'" in refused("predict", model, data, "-o", out, "--keep", "name")
     assert "two columns named 'prediction'" in refused(
@@ -456,11 +454,9 @@ def test_mistake_is_reported_in_one_sentence(folder, tmp_path):
 def test_mistake_with_boosted_models_is_reported_in_one_sentence(folder, tmp_path):
     data, model, out = folder / "people.csv", folder / "model.diprime", tmp_path / "out"
     for other in MODELS[1:]:
-        assert "Merge models of the same class" in refused(
-            "merge", model, folder / f"{other}.diprime", "-o", out, "--disjoint"
-        )
+        assert "of the same class" in refused("merge", model, folder / f"{other}.diprime", "-o", out, "--disjoint")
     fit = ("fit", data, "-d", folder / "domain.toml", "-e", 1, "--boost", "-o", out)
-    assert "delta must be a number from 0 to below 1" in refused(*fit, "--delta", 1)
+    assert "0 to below 1" in refused(*fit, "--delta", 1)
     assert "delta must be above 0" in refused(*fit, "--delta", 0)
     assert "'--rounds'" in refused(*fit, "--rounds", 0, code=2)
     assert "'--learning-rate'" in refused(*fit, "--learning-rate", 2, code=2)

@@ -30,8 +30,8 @@ def test_new_makes_a_budget_and_never_replaces_one(tmp_path):
     before = path.read_bytes()
     assert "File exists" in refused("budget", "new", path, "-e", 3)
     assert path.read_bytes() == before
-    assert "does not exist" in refused("budget", "new", tmp_path / "nowhere" / "study.budget", "-e", 3)
-    assert "positive number" in refused("budget", "new", tmp_path / "other", "-e", -1)
+    refused("budget", "new", tmp_path / "nowhere" / "study.budget", "-e", 3, match=r"nowhere .*exist")
+    refused("budget", "new", tmp_path / "other", "-e", -1, match=r"epsilon .*positive number.*got -1")
     assert os.listdir(tmp_path) == ["study.budget"]
 
 
@@ -42,8 +42,8 @@ def test_fits_are_charged_shown_and_refused(folder, tmp_path, budget):
     study = Budget.open(budget)
     assert load(tmp_path / "forest").privacy_.studies == load(tmp_path / "boosted").privacy_.studies == [study.study]
     assert study.spent == load(tmp_path / "forest").privacy_.loss + load(tmp_path / "boosted").privacy_.loss
-    error = refused(*fit(folder, 1, tmp_path / "third", "--budget", budget))
-    assert "The budget of epsilon = 1.5, delta = 1e-05 does not cover DiPriMeClassifier with epsilon = 1" in error
+    cost = r"epsilon = 1\.5, delta = 1e-05 .*not cover DiPriMeClassifier .*epsilon = 1\."
+    refused(*fit(folder, 1, tmp_path / "third", "--budget", budget), match=cost)
     assert not (tmp_path / "third").exists()
     shown = ok("budget", "show", budget)
     assert study.study in shown
@@ -62,8 +62,8 @@ def test_budget_is_checked_before_rows_are_read(folder, tmp_path, budget):
     rows = (folder / "people.csv").read_text().splitlines()
     (tmp_path / "people.csv").write_text("\n".join([rows[0], "not,a,row"]))
     arguments = ("-d", folder / "domain.toml", "-o", tmp_path / "model", "--budget", budget)
-    assert "does not cover" in refused("fit", tmp_path / "people.csv", "-e", 2, *arguments)
-    assert "does not cover" not in refused("fit", tmp_path / "people.csv", "-e", 1, *arguments)
+    refused("fit", tmp_path / "people.csv", "-e", 2, *arguments, match="not cover DiPriMeClassifier")
+    refused("fit", tmp_path / "people.csv", "-e", 1, *arguments, match=r"people\.csv .*3 fields in row 1 ")
     assert Budget.open(budget).entries == (), "what cannot be read costs nothing"
 
 
@@ -71,20 +71,18 @@ def test_unreviewed_domain_is_refused_under_a_budget(folder, tmp_path, budget):
     text = (folder / "domain.toml").read_text()
     (tmp_path / "domain.toml").write_text(f'origin = "inferred"\n{text}')
     arguments = ("fit", folder / "people.csv", "-d", tmp_path / "domain.toml", "-e", 1, "-o", tmp_path / "model")
-    assert "A budget cannot be charged for a fit of DiPriMeClassifier that is not private" in refused(
-        *arguments, "--budget", budget
-    )
+    refused(*arguments, "--budget", budget, match=r"DiPriMeClassifier .*not private\. .*inferred")
     assert Budget.open(budget).entries == ()
     assert not (tmp_path / "model").exists()
 
 
 def test_mistake_is_reported_in_one_sentence(folder, tmp_path, budget):
     assert "No such file" in refused("budget", "show", tmp_path / "nothing")
-    assert "is not a budget" in refused("budget", "show", folder / "domain.toml")
-    assert "is not a file" in refused("budget", "show", tmp_path)
+    refused("budget", "show", folder / "domain.toml", match=r"domain\.toml .*a budget")
+    refused("budget", "show", tmp_path, match=rf"{tmp_path} .*not a file\.")
     assert "No such file" in refused(*fit(folder, 1, tmp_path / "model", "--budget", tmp_path / "nothing"))
     budget.write_bytes(budget.read_bytes()[:-5])
-    assert "is not a budget" in refused("budget", "show", budget)
+    refused("budget", "show", budget, match=r"study\.budget .*a budget")
 
 
 def test_control_characters_in_budget_logs_are_escaped(budget):
@@ -114,4 +112,4 @@ def test_domains_scores_and_searches_are_charged(folder, tmp_path, budget):
         ("search", people, "-d", domain, "-e", 1, "--try", "max_depth=1,2", "-o", model, "--force"),
         ("score", model, people, "-e", 1),
     ):
-        assert "does not cover" in refused(*command, *common)
+        refused(*command, *common, match="not cover ")

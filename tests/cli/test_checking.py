@@ -64,5 +64,5 @@ def test_texts_that_are_no_dates_are_counted_and_other_dtypes_refused(tmp_path):
     _, checks = checked(tmp_path / "d.csv", domain, "y")
     assert checks["when"] == ColumnCheck(missing=1, unreadable=1)
     pl.DataFrame({"when": [1, 2], "y": ["F", "M"]}).write_parquet(tmp_path / "d")
-    with pytest.raises(TypeError, match="'when' has dtype Int64, but the domain declares dates"):
+    with pytest.raises(TypeError, match=r"'when' has dtype Int64, .*declares dates"):
         checked(tmp_path / "d", domain, "y")

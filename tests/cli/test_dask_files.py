@@ -1,5 +1,6 @@
 """Workers of a Dask cluster read the files: the model is that of this process, and errors are one sentence."""
 
+import re
 from dataclasses import replace
 from datetime import date
 from time import monotonic
@@ -65,29 +66,26 @@ def test_fit_command_connects_by_itself(client, folder, parts):
 
 def test_scratch_is_refused(client, folder, parts):
     of_all = arguments(folder, client, parts / "people0.csv", "-o", parts / "m")
-    assert "--dask cannot be combined with --scratch" in refused(*of_all, "--scratch", parts)
+    refused(*of_all, "--scratch", parts, match=r"--dask .*--scratch")
 
 
 def test_file_with_other_columns_in_the_middle(client, folder, parts):
     pl.DataFrame({"something": [1, 2]}).write_csv(parts / "people1.csv")
-    error = refused(*arguments(folder, client, f"{parts}/*.csv", "-o", parts / "m"))
-    assert "people1.csv lacks the columns" in error
+    refused(*arguments(folder, client, f"{parts}/*.csv", "-o", parts / "m"), match=r"people1\.csv lacks .*'age'")
     assert not (parts / "m").exists()
 
 
 def test_damaged_file_in_the_middle(client, folder, parts):
     content = (parts / "people2.parquet").read_bytes()
     (parts / "people2.parquet").write_bytes(content[: len(content) // 2])
-    error = refused(*arguments(folder, client, f"{parts}/*.parquet", "-o", parts / "m"))
-    assert "people2.parquet cannot be read as Parquet" in error
+    refused(*arguments(folder, client, f"{parts}/*.parquet", "-o", parts / "m"), match=r"people2\.parquet .*Parquet: ")
 
 
 def test_ids_of_different_types_in_files_are_refused(client, tmp_path):
     for i, one in enumerate([None, date(2020, 1, 1), "2020-01-01"]):
         pl.DataFrame({"x": [1, 2], "y": [1, 2], "who": [one] * 2}).write_parquet(tmp_path / f"{i}.parquet")
     model = DiPriMeRegressor(epsilon=1, domain=Domain({"x": Numeric(0, 9)}, Numeric(0, 9)))
-    told = r"1\.parquet: groups has different types in different batches or files: dates and nulls"
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=r"1\.parquet: groups .*different types .*: dates and nulls"):
         model.fit(DaskFiles(client, sources.files(tmp_path / "*.parquet")), "y", groups="who")
 
 
@@ -102,5 +100,5 @@ def test_unreachable_scheduler_is_reported_in_one_sentence(folder, parts, addres
     with python("-m", "diprime", "fit", *data, "--dask", address) as process:
         error = process.stderr.read()
     assert monotonic() - begin < 45  # ten of them for a scheduler that is slow, and the rest for a machine that is
-    sentence = f"diprime: No Dask scheduler responds at {address}. Pass its address, such as tcp://host:8786.\n"
-    assert (process.returncode, error) == (1, sentence)
+    assert process.returncode == 1
+    assert re.fullmatch(rf"diprime: No Dask scheduler .*{re.escape(address)}\. .*\n", error), error

@@ -73,7 +73,7 @@ def written(folder, columns, kind="csv"):
 def test_reviewed_draft_is_declared(tmp_path):
     text, domain = drafted(written(tmp_path, {"age": [17, 85, None], "y": ["no", "yes", "no"]}), "y")
     uncommented = text.replace("# reviewed_by", "reviewed_by")
-    with pytest.raises(ValueError, match="must be the name of the person"):
+    with pytest.raises(ValueError, match=r"^reviewed_by .*name of"):
         Domain.from_toml(uncommented)
     signed = Domain.from_toml(uncommented.replace("your name", "Jane Doe"))
     assert signed == domain
@@ -112,7 +112,7 @@ def test_task_option_decides_the_kind_of_target(tmp_path):
     path = written(tmp_path, {"a": [1, 2, 3], "y": [1, 2, 9], "name": ["u", "v", "w"]})
     assert drafted(path, "y")[1].target == Categorical([1, 2, 9])
     assert drafted(path, "y", "regression")[1].target == Numeric(1, 9)
-    with pytest.raises(InputError, match=r"'name' .* does not contain numbers"):
+    with pytest.raises(InputError, match=r"'name' .*numbers, .*target"):
         drafted(path, "name", "regression")
 
 
@@ -125,10 +125,10 @@ def test_names_of_people_are_omitted(tmp_path):
         "# Omitted: 'name', because it contains at least 300 different texts, such as names or identifiers.\n" in text
     )
     assert "# Omitted: 'row', because its integers look like identifiers of people or records.\n" in text
-    with pytest.raises(InputError, match=r"'name' .* does not contain at most 254 classes"):
+    with pytest.raises(InputError, match=r"'name' .*254 classes, .*target"):
         drafted(path, "name")
     path = written(tmp_path, {"name": [f"p{i}" for i in range(300)], "y": [0, 1, 2] * 100})
-    with pytest.raises(InputError, match="no column that could be a feature"):
+    with pytest.raises(InputError, match=r"no column .*feature"):
         drafted(path, "y")
 
 

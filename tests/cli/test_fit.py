@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 
 import numpy as np
 import pytest
@@ -56,9 +57,5 @@ def test_full_disk_is_reported_in_one_sentence_and_leaves_no_files(folder, parts
     monkeypatch.setattr(np, "memmap", lambda file, dtype, mode, shape: np.zeros(shape, dtype))
     before, output = sorted(parts.iterdir()), parts / "m.diprime"
     arguments = ("fit", f"{parts}/*.csv", "-d", folder / "domain.toml", "-e", 1, "-o", output, "--scratch", parts)
-    message = refused(*arguments)
-    assert message == (
-        f"diprime: No space is left in the scratch directory {parts}; choose a directory on a disk "
-        "with about two bytes of free space per value.\n"
-    )
+    refused(*arguments, match=rf"No space .*scratch directory {re.escape(str(parts))}; .*two bytes")
     assert sorted(parts.iterdir()) == before

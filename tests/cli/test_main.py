@@ -1,6 +1,7 @@
 """The entry point, before any command runs."""
 
 import os
+import re
 import sys
 
 import pytest
@@ -8,8 +9,6 @@ import pytest
 from diprime import Budget, Domain
 from tests.cli.people import synthetic_people
 from tests.cli.running import python
-
-STARTING = "diprime: Interrupted: nothing was written, and no budget was charged.\n"
 
 
 def test_output_is_utf_8_in_any_locale(tmp_path):
@@ -34,7 +33,8 @@ def test_interruption_of_first_imports_is_reported_in_one_sentence(name):
     )
     with python("-c", program) as process:
         said = process.communicate()[1]
-    assert (process.returncode, said) == (130, STARTING)
+    assert process.returncode == 130
+    assert re.fullmatch(r"diprime: Interrupted: .*no budget .*\n", said), said
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
@@ -52,7 +52,7 @@ def test_missing_extra_prints_the_install_command():
     with python("-c", "import sys; sys.modules['typer'] = None; from diprime.cli import main; main()") as process:
         said = process.stderr.read()
     assert process.returncode == 1
-    assert said == "diprime: the command line is not installed. Run pip install 'diprime[cli]'.\n"
+    assert re.fullmatch(r"diprime: .*pip install 'diprime\[cli\]'\.\n", said), said
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of addresses")
@@ -79,9 +79,8 @@ def test_memory_error_is_reported_in_one_sentence(tmp_path, folder, limit, endin
     with python("-c", program) as process:
         said = process.communicate()[1]
     assert process.returncode == 1
-    assert said.startswith("diprime: There is not enough memory.")
-    assert said.count("\n") == 1
     # At 500 MiB, no command was read yet.
-    assert said.endswith(" The budget was not charged.\n" if limit > 500 else " No budget was charged.\n")
+    ending = "budget was not charged" if limit > 500 else "No budget was charged"
+    assert re.fullmatch(rf"diprime: .*memory\. .*{ending}\.\n", said), said
     assert Budget.open(budget).entries == ()
     assert not (tmp_path / "m").exists()

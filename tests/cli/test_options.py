@@ -61,13 +61,10 @@ def test_unwritable_output_is_refused_before_the_charge(command, folder, tmp_pat
     monkeypatch.setattr(os, "access", may)
     ok("budget", "new", budget, "-e", 2)
     arguments = (*paying(command, folder), "--budget", budget, "-o")
-    said = "The budget was not charged."
-    told = f"diprime: Cannot write {closed}: it is a directory. Pass the name of a file. {said}\n"
-    assert refused(*arguments, closed) == told
+    refused(*arguments, closed, match=rf" {closed}: .*directory\. .*not charged\.$")
     for output in (closed / "m", tmp_path / "link"):  # a link leads to a file, which is replaced in its own folder
-        told = f"diprime: Cannot write {output}: no permission to write to the directory {closed}. {said}\n"
-        assert refused(*arguments, output) == told
-    assert "does not exist" in refused(*arguments, tmp_path / "none" / "m")
+        refused(*arguments, output, match=rf" {output}: .*permission .*directory {closed}\. .*not charged\.$")
+    refused(*arguments, tmp_path / "none" / "m", match=r"none/m: .*exist\.")
     assert json.loads(ok("budget", "show", budget, "--json"))["entries"] == []
 
 
@@ -90,9 +87,8 @@ def test_model_with_another_digest_is_refused_without_charge_or_output(command, 
     before = budget.read_bytes()
     arguments = reading(command, folder, tmp_path)
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
-    said = refused(*arguments, "--sha256", "0" * 64)
-    assert f"{model} is not the expected file: its SHA-256 is {digest}, but sha256 is {'0' * 64}." in said
-    assert "must be the 64 hexadecimal digits" in refused(*arguments, "--sha256", digest[:-1])
+    refused(*arguments, "--sha256", "0" * 64, match=rf"{model} .*expected file: .*{digest}, .*{'0' * 64}\.")
+    refused(*arguments, "--sha256", digest[:-1], match=r"sha256 .*64 hexadecimal")
     assert budget.read_bytes() == before
     assert list(tmp_path.glob("out*")) == []
     ok(*arguments, "--sha256", digest)
@@ -121,9 +117,9 @@ def written(folder, text, name):
 def test_domain_files_are_toml_or_json(tmp_path):
     for name, text in (("d.toml", DOMAIN.to_toml()), ("d.json", DOMAIN.to_json())):
         assert read_domain(written(tmp_path, text, name)) == DOMAIN
-    with pytest.raises(InputError, match=r"d\.toml is not a domain: .*not valid TOML"):
+    with pytest.raises(InputError, match=r"d\.toml .*a domain: .*valid TOML"):
         read_domain(written(tmp_path, "a,b", "d.toml"))
-    with pytest.raises(InputError, match="is not UTF-8"):
+    with pytest.raises(InputError, match=r"d\.toml .*UTF-8"):
         read_domain(written(tmp_path, b"\xff", "d.toml"))
     assert read_domain(written(tmp_path, "\ufeff" + DOMAIN.to_toml(), "d.toml")) == DOMAIN
 
@@ -131,19 +127,19 @@ def test_domain_files_are_toml_or_json(tmp_path):
 @pytest.mark.parametrize("name", ["d.toml", "d.json"])
 def test_domain_file_cannot_name_another_file(tmp_path, name):
     other = written(tmp_path, DOMAIN.to_toml() if name == "d.toml" else DOMAIN.to_json(), f"other-{name}")
-    with pytest.raises(InputError, match=rf"{name} is not a domain: .*not valid"):
+    with pytest.raises(InputError, match=rf"{name} .*a domain: .*valid (TOML|JSON)"):
         read_domain(written(tmp_path, str(other), name))
 
 
 @pytest.mark.parametrize("content", [b"#" * 2**24 + b"\n", b"a=[" + b"0," * 2**19 + b"0]"])
 def test_domain_files_that_would_fill_the_memory_are_refused(tmp_path, content):
-    with pytest.raises(InputError, match="is too large for a domain"):
+    with pytest.raises(InputError, match=r"d\.toml .*too large"):
         read_domain(written(tmp_path, content, "d.toml"))
 
 
 @pytest.mark.parametrize("text", ["nan", "snan", "-sNaN12", "much", ""])
 def test_texts_that_are_not_numbers_are_refused(text):
-    with pytest.raises(typer.BadParameter, match=f"^{text!r} is not a number$"):
+    with pytest.raises(typer.BadParameter, match=f"^{text!r} .*number$"):
         read_number(text)
 
 
@@ -152,20 +148,20 @@ def test_number_options_refuse_values_beyond_floats(folder, tmp_path, option):
     values = {"--epsilon": "1", "--delta": "1e-6", option: "1e400" if option == "--epsilon" else "1e-400"}
     options = [word for pair in values.items() for word in pair]
     command = ("fit", folder / "people.csv", "-d", folder / "domain.toml", "--boost", "-o", tmp_path / "m", *options)
-    assert "is too large or too small" in refused(*command, code=2)
+    refused(*command, code=2, match=rf"'{values[option]}' .*large or .*small")
     command = ("budget", "new", tmp_path / "b", *options)
-    assert "is too large or too small" in refused(*command, code=2)
-    assert "is not a number" in refused("budget", "new", tmp_path / "b", *options[:2], option, "much", code=2)
+    refused(*command, code=2, match=rf"'{values[option]}' .*large or .*small")
+    refused("budget", "new", tmp_path / "b", *options[:2], option, "much", code=2, match=rf"{option}.*'much' .*number")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["max_depth"], "--try must be NAME=VALUE,VALUE, such as max_depth=1,auto, got max_depth."),
-        (["max_depth="], "--try must be NAME=VALUE,VALUE, such as max_depth=1,auto, got max_depth=."),
-        (["depth=1"], "has no parameter 'depth' to try. Use one of balance, disjoint_rows, max_depth"),
-        (["epsilon=1"], "has no parameter 'epsilon' to try"),
-        (["max_depth=1", "max_depth=2"], "--try max_depth occurs twice"),
+        (["max_depth"], r"--try .*NAME=VALUE,VALUE, .*got max_depth\."),
+        (["max_depth="], r"--try .*NAME=VALUE,VALUE, .*got max_depth=\."),
+        (["depth=1"], r"DiPriMeClassifier .*'depth' .*balance, disjoint_rows, max_depth"),
+        (["epsilon=1"], r"DiPriMeClassifier .*no parameter 'epsilon' "),
+        (["max_depth=1", "max_depth=2"], r"--try max_depth .*twice"),
     ],
 )
 def test_invalid_searched_values_are_named(options, message):
@@ -222,17 +218,13 @@ def test_weights_are_read_as_classes_of_the_domain(domain, options, expected):
 @pytest.mark.parametrize(
     ("domain", "options", "message"),
     [
-        (TEXT, ["no"], "--class-weight must be balanced or CLASS=WEIGHT, such as yes=10, got no."),
-        (TEXT, ["no=much"], "--class-weight must be balanced or CLASS=WEIGHT, such as yes=10, got no=much."),
-        (TEXT, ["yes=2"], "'yes' is not a class"),
-        (TEXT, ["no=2", "no=3"], "twice"),
-        (
-            TEXT,
-            ["balanced", "no=3"],
-            "--class-weight balanced cannot be combined with other class weights",
-        ),
-        (Domain(FEATURES, Numeric(0, 1)), ["balanced"], "the target of the domain is numeric"),
-        (Domain(FEATURES, Categorical()), ["no=3"], "does not list"),
+        (TEXT, ["no"], r"--class-weight .*CLASS=WEIGHT, .*got no\."),
+        (TEXT, ["no=much"], r"--class-weight .*CLASS=WEIGHT, .*got no=much\."),
+        (TEXT, ["yes=2"], r"--class-weight yes=2: 'yes' .*class of"),
+        (TEXT, ["no=2", "no=3"], r"--class-weight .*'no' twice"),
+        (TEXT, ["balanced", "no=3"], r"--class-weight balanced .*other class weights"),
+        (Domain(FEATURES, Numeric(0, 1)), ["balanced"], r"--class-weight .*target .*numeric"),
+        (Domain(FEATURES, Categorical()), ["no=3"], r"--class-weight .*classes, .*domain .*list"),
     ],
 )
 def test_invalid_class_weights_are_named(domain, options, message):
@@ -260,8 +252,8 @@ def test_class_weights_are_fitted_saved_and_printed(folder, tmp_path, boost):
         assert sentence in ok("show", path)
         assert json.loads(ok("show", path, "--json"))["class_weight"] == content
         assert json.loads(ok(*fit, "--class-weight", option, "--json"))["class_weight"] == content
-    assert "not a class of the domain" in refused(*fit, "--class-weight", "nobody=3")
-    assert "weights from 1e-09 to 1e+09" in refused(*fit, "--class-weight", f"{first}=-3")
+    refused(*fit, "--class-weight", "nobody=3", match=r"nobody=3: 'nobody' .*class of")
+    refused(*fit, "--class-weight", f"{first}=-3", match=rf"class_weight .*1e-09 to 1e\+09, got -3.*'{first}'")
 
 
 # -- options and declarations ------------------------------------------------------------------------------------------
@@ -315,7 +307,7 @@ def test_limits_and_defaults_of_options_are_those_declared(command):
         for limit, beyond in ((option.min, -1), (option.max, 1)):
             if limit is not None:
                 PARAMETERS[name].check(limit, name)
-                with pytest.raises(ValueError, match=f"{name} must be"):
+                with pytest.raises(ValueError, match=rf"^{name} .*got {limit + beyond}"):
                     PARAMETERS[name].check(limit + beyond, name)
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -121,9 +122,7 @@ ALIASES = [relative, roundabout, symbolic, in_linked_folder, hard]
 def test_output_that_is_an_input_is_refused_before_anything_is_read(files, tmp_path, command, name, alias):
     before = {name: path.read_bytes() for name, path in files.items()}
     output = alias(files[name], tmp_path)
-    said = refused(*COMMANDS[command].format(**files).split(), output)
-    assert "that this command reads. Write to another file." in said
-    assert str(output) in said
+    said = refused(*COMMANDS[command].format(**files).split(), output, match=rf"{output} .*command reads\.")
     assert str(files[name]) in said or alias is same or alias is relative
     assert {name: path.read_bytes() for name, path in files.items()} == before
 
@@ -154,15 +153,15 @@ def test_standard_output_that_is_an_input_is_refused(files, command, name):
     with target.open("ab") as stream:
         done = subprocess.run(command, stdout=stream, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False)
     assert done.returncode == 1
-    assert f"Standard output goes to {target}, which this command reads" in done.stderr.decode()
+    assert re.search(rf"Standard output .*{target}, .*command reads\.", done.stderr.decode())
     assert target.read_bytes() == before
 
 
 def test_output_that_matches_the_pattern_of_inputs_is_refused(tmp_path):
     for number in range(3):
         (tmp_path / f"part{number}.csv").write_text("this cannot be read")
-    said = refused("fit", tmp_path / "part*.csv", "-d", tmp_path / "d.toml", "-e", 1, "-o", tmp_path / "part1.csv")
-    assert "part1.csv is a file that this command reads. Write to another file." in said
+    arguments = ("fit", tmp_path / "part*.csv", "-d", tmp_path / "d.toml", "-e", 1, "-o", tmp_path / "part1.csv")
+    refused(*arguments, match=r"part1\.csv .*command reads\.")
     assert (tmp_path / "part1.csv").read_text() == "this cannot be read"
 
 
@@ -185,9 +184,9 @@ def test_existing_output_needs_force_and_a_read_only_one_stays(command, folder, 
     output = tmp_path / "out"
     output.write_text("an older result")
     arguments = (*writing(command, folder, tmp_path), output)
-    assert "out exists. Write to another file, or replace it with --force." in refused(*arguments)
+    refused(*arguments, match=r"/out exists\. .*--force")
     output.chmod(0o444)
-    assert "out: The file is read-only" in refused(*arguments, "--force")
+    refused(*arguments, "--force", match=r"/out: .*read-only")
     assert output.read_text() == "an older result"
 
 
@@ -199,16 +198,14 @@ def test_budgets_are_never_replaced(command, is_damaged, folder, tmp_path):
     if is_damaged:
         output.write_bytes(output.read_bytes()[:-3])
     before = output.read_bytes()
-    said = refused(*writing(command, folder, tmp_path), output, "--force")
-    assert "out: A budget is never replaced. Choose another name." in said
+    refused(*writing(command, folder, tmp_path), output, "--force", match=r"/out: .*budget .*never replaced")
     assert output.read_bytes() == before
 
 
 def test_private_keys_are_never_replaced(folder, tmp_path):
     key = tmp_path / "officer"
     key.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk")
-    said = refused(*writing("merge", folder, tmp_path), key, "--force")
-    assert "officer: A private key is never replaced. Choose another name." in said
+    refused(*writing("merge", folder, tmp_path), key, "--force", match=r"officer: .*private key .*never replaced")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs modes")
@@ -228,7 +225,7 @@ def test_charged_commands_refuse_pipes_and_devices_as_output(command, folder, tm
     ok("budget", "new", tmp_path / "study.budget", "-e", 3)
     for output in (tmp_path / "pipe", os.devnull):
         arguments = (*writing(command, folder, tmp_path), output, "--budget", tmp_path / "study.budget")
-        assert "is a pipe or a device, which could lose the result. Write to a file." in refused(*arguments)
+        refused(*arguments, match=rf"{output} .*pipe or .*device, .*result")
     assert "Nothing was charged" in str(Budget.open(tmp_path / "study.budget"))
 
 

@@ -65,7 +65,7 @@ def test_check_counts_records_per_person(visits, folder):
     assert shares[-1] == 1
     result = run(*arguments, "--person", "person")
     assert "people have" in result.stdout
-    assert "do not share it" in result.stderr
+    assert "not private" in result.stderr
     content = json.loads(ok(*arguments, "--json"))
     assert content["unused"] == ["person"]
     assert "persons" not in content
@@ -85,10 +85,10 @@ def test_plan_states_the_privacy_unit(folder, boost):
 
 def test_mistake_is_reported_in_one_sentence(visits, folder, tmp_path):
     fit = ("fit", visits, "-d", folder / "domain.toml", "-e", 1, "-o", tmp_path / "m.diprime")
-    assert "--max-records-per-person 3 requires --person COLUMN" in refused(*fit, "--max-records-per-person", 3)
-    assert "lacks the column 'nobody'" in refused(*fit, "--person", "nobody")
-    assert "cannot be a feature as well" in refused(*fit, "--person", "age")
-    assert "'income' is the target" in refused(*fit, "--person", "income")
+    refused(*fit, "--max-records-per-person", 3, match="--max-records-per-person 3 requires --person COLUMN")
+    refused(*fit, "--person", "nobody", match=r"lacks .*'nobody'")
+    refused(*fit, "--person", "age", match=r"'age' .*person, .*feature")
+    refused(*fit, "--person", "income", match=r"'income' .*target, .*person")
     check = ("domain", "check", visits, "-d", folder / "domain.toml")
-    assert "lacks the column 'nobody'" in refused(*check, "--person", "nobody")
+    refused(*check, "--person", "nobody", match=r"lacks .*'nobody'")
     assert not (tmp_path / "m.diprime").exists()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -11,7 +12,7 @@ from diprime.cli import shell
 from diprime.estimators.trees import PrivateTrees
 from tests.cli.running import ok, python, refused, run
 
-SPENT = "The budget was charged for"
+SPENT = "was charged for"
 
 
 @pytest.fixture
@@ -42,12 +43,12 @@ def test_model_whose_output_fails_is_recovered(folder, budget, tmp_path, monkeyp
         fail_to_save(patch, error)
         said = run(*fit(folder, budget), *more, "-o", tmp_path / "m").stderr
     assert SPENT in said
-    assert f"Recover the result with: diprime budget recover {budget} -o FILE" in said
+    assert f": diprime budget recover {budget} -o FILE" in said
     assert not (tmp_path / "m").exists()
     ok("budget", "recover", budget, "-o", tmp_path / "m")
     assert load(tmp_path / "m").privacy_.studies == [Budget.open(budget).study]
     assert sorted(os.listdir(tmp_path)) == ["m", "study.budget"]
-    assert "There is no result to recover for" in refused("budget", "recover", budget, "-o", tmp_path / "other")
+    refused("budget", "recover", budget, "-o", tmp_path / "other", match=rf"no result .*{budget}: ")
 
 
 def test_charge_option_selects_one_of_several_results(folder, budget, tmp_path, monkeypatch):
@@ -95,10 +96,8 @@ def test_missing_disk_space_for_the_result_prevents_the_charge(folder, budget, t
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    said = refused(*fit(folder, budget), "-o", tmp_path / "m")
-    assert "Cannot reserve disk space next to" in said
-    assert "No space left on device" in said
-    assert said.endswith("The budget was not charged.\n")
+    reason = rf"disk space .*{budget}: No space left on device\. .*not charged\.$"
+    refused(*fit(folder, budget), "-o", tmp_path / "m", match=reason)
     assert Budget.open(budget).entries == ()
     assert os.listdir(tmp_path) == ["study.budget"]
 
@@ -110,9 +109,9 @@ def test_failure_before_the_charge_states_that_nothing_was_charged(folder, budge
         ("fit", folder / "people.csv", "-d", folder / "domain.toml", "-e", 1, "-o", budget.with_name("none") / "m"),
         ("score", folder / "model.diprime", tmp_path / "none.csv"),
     ):
-        assert refused(*arguments, "--budget", budget).endswith("The budget was not charged.\n")
+        refused(*arguments, "--budget", budget, match=r"not charged\.$")
     usage = (*fit(folder, budget), "--unknown")
-    assert refused(*usage, code=2).endswith("see diprime fit --help. The budget was not charged.\n")
+    refused(*usage, code=2, match=r"diprime fit --help\. .*not charged\.$")
     assert "charged" not in refused("fit", "--unknown", code=2)
 
 
@@ -141,28 +140,24 @@ def test_check_reports_missing_charges(folder, budget, tmp_path):
     ok("score", tmp_path / "one", folder / "people.csv", "--budget", budget, "-o", tmp_path / "score.json")
     files = (tmp_path / "one", tmp_path / "two", tmp_path / "score.json", folder / "model.diprime")
     said = ok("budget", "check", budget, *files)
-    assert f"contains all charges of the 3 files.\nNot charged to this budget: {files[3]}.\n" in said
+    assert re.search(rf" 3 files\.\n.*: {files[3]}\.\n", said)
     assert json.loads(ok("budget", "check", budget, *files, "--json"))["uncharged_files"] == [str(files[3])]
     complete = budget.read_bytes()
     budget.write_bytes(complete[:-5])
-    said = refused("budget", "show", budget)
-    assert "ends in an incomplete line" in said
-    assert "remove" not in said
-    assert "lacks charges that" in (said := refused("budget", "check", budget, *files))
-    assert "score.json" in said
-    assert "delete everything after the last line break" in ok("budget", "check", budget, *files[:2])
+    assert "remove" not in refused("budget", "show", budget, match=r"study\.budget .*incomplete line")
+    refused("budget", "check", budget, *files, match=r"lacks charges .*score\.json")
+    assert "delete" in ok("budget", "check", budget, *files[:2])
     for unrelated in ((), files[3:]):  # they show nothing about the incomplete line
         said = ok("budget", "check", budget, *unrelated)
         assert "delete" not in said
-        assert "Pass all models, scores and domains of the study" in said
+        assert "incomplete line" in said
     charge = json.loads(complete.splitlines()[-1])["checksum"]
     kept = tmp_path / f"study.budget.{charge}.kept"
     kept.touch()
-    assert f"lacks charges that occur in {kept}" in refused("budget", "check", budget, *files[:2])
+    refused("budget", "check", budget, *files[:2], match=rf"lacks charges .*{kept}: ")
     kept.unlink()
     budget.write_bytes(older)
-    said = refused("budget", "check", budget, *files)
-    assert f"lacks charges that occur in {files[1]}, {files[2]}: " in said
+    refused("budget", "check", budget, *files, match=rf"lacks charges [^/]*{files[1]}, {files[2]}: ")
     other = tmp_path / "other.budget"
     ok("budget", "new", other, "-e", 1)
     ok("budget", "check", other, *files)  # they name another study
@@ -172,6 +167,4 @@ def test_invalid_budget_files_are_refused(tmp_path):
     for content in (bytes(range(256)) * 9, b"text\nmore text", b"one line"):
         (tmp_path / "file").write_bytes(content)
         for command in ("show", "check"):
-            said = refused("budget", command, tmp_path / "file")
-            assert "is not a budget" in said
-            assert "incomplete" not in said
+            assert "incomplete" not in refused("budget", command, tmp_path / "file", match=r"/file .*a budget")

@@ -1,6 +1,7 @@
 """Output, errors, signals and exit codes of all commands."""
 
 import os
+import re
 import signal
 import time
 from contextlib import contextmanager
@@ -52,23 +53,19 @@ def test_names_cannot_control_the_terminal(folder, tmp_path):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (ValueError("rows are missing."), "rows are missing."),
-        (MemoryError(), "There is not enough memory."),
-        (
-            pa.ArrowInvalid("assertion failed at 17 rows"),
-            "pyarrow cannot process the data. Convert unusual columns to numbers or text.",
-        ),
-        (
-            UnicodeDecodeError("utf-8", b"secret\xff", 6, 7, "invalid start byte"),
-            "pyarrow cannot process the data. Convert unusual columns to numbers or text.",
-        ),
-        (OSError(28, "No space left on device", "out.csv"), "out.csv: No space left on device."),
-        (OSError(5, "Input/output error"), "Input/output error."),
+        (ValueError("rows are missing."), r"rows are missing\."),
+        (MemoryError(), r".* memory\."),
+        (pa.ArrowInvalid("secret value"), r"pyarrow .* the data\. .*\."),
+        (UnicodeDecodeError("utf-8", b"secret\xff", 6, 7, "invalid start byte"), r"pyarrow .* the data\. .*\."),
+        (OSError(28, "No space left on device", "out.csv"), r"out\.csv: No space left on device\."),
+        (OSError(5, "Input/output error"), r"Input/output error\."),
         (OSError("unknown"), "unknown"),
     ],
 )
 def test_error_messages_are_readable(error, message):
-    assert shell._error_message(error) == message
+    found = shell._error_message(error)
+    assert re.fullmatch(message, found), found
+    assert "secret" not in found
 
 
 @pytest.mark.parametrize(
@@ -91,9 +88,8 @@ def test_pyarrow_errors_do_not_quote_values(folder, tmp_path, monkeypatch):
         pa.array(["secret"]).cast(pa.float64())
 
     monkeypatch.setattr("diprime.sources.data_files.text.read_numbers", fail)
-    said = refused("predict", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / "out.csv")
-    assert "secret" not in said
-    assert "pyarrow cannot process" in said
+    command = ("predict", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / "out.csv")
+    assert "secret" not in refused(*command, match=r"pyarrow .*data\.")
     assert os.listdir(tmp_path) == []
 
 
@@ -176,7 +172,7 @@ def test_interrupted_command_leaves_no_files(folder, tmp_path, command, name, co
     assert "Traceback" not in printed
     assert os.listdir(tmp_path) == []
     if name == "SIGINT":
-        assert printed == "diprime: Interrupted: nothing was written.\n"
+        assert re.fullmatch(r"diprime: Interrupted: .*\n", printed), printed
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (None, 130)])
@@ -187,7 +183,7 @@ def test_signal_noticed_by_pyarrow_ends_the_command(folder, tmp_path, monkeypatc
     monkeypatch.setattr(data_files.DataFile, "batches", cancel)
     ended = run("predict", folder / "model.diprime", folder / "people.csv", "-o", tmp_path / "out")
     assert ended.exit_code == code
-    assert ended.stderr == ("diprime: Interrupted: nothing was written.\n" if code == 130 else "")
+    assert re.fullmatch(r"diprime: Interrupted: .*\n" if code == 130 else "", ended.stderr), ended.stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")

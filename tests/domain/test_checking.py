@@ -110,9 +110,9 @@ def test_infer_refuses_bad_targets(task, y, words):
 def test_infer_refuses_empty_data_and_wrong_tasks():
     with pytest.raises(ValueError, match=r"0 sample\(s\)"):
         Domain.infer(np.zeros((0, 1)), [], "regression")
-    with pytest.raises(ValueError, match=r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required"):
+    with pytest.raises(ValueError, match=r"0 feature\(s\) \(shape=\(3, 0\)\)"):
         Domain.infer(np.zeros((3, 0)), [1, 2, 3], "regression")
-    with pytest.raises(ValueError, match=r"task must be .* got 'x'"):
+    with pytest.raises(ValueError, match=r"^task .*got 'x'"):
         Domain.infer(np.zeros((1, 1)), [1], "x")
     with pytest.raises(TypeError, match="y has dtype"):
         Domain.infer(np.zeros((1, 1)), np.array(["a"]), "regression")
@@ -214,9 +214,9 @@ def test_check_without_target_and_people():
 
 
 def test_check_refuses_tables_that_fits_refuse():
-    with pytest.raises(ValueError, match="lacks columns"):
+    with pytest.raises(ValueError, match="lacks columns 'sex', 'kids', 'code', 'when'"):
         DOMAIN.check(pl.DataFrame({"age": [1.0]}))
-    with pytest.raises(TypeError, match=r"Feature 'age' has dtype String"):
+    with pytest.raises(TypeError, match=r"'age' has dtype String"):
         Domain({"age": Numeric(0, 1)}, Numeric(0, 1)).check(pl.DataFrame({"age": ["1"]}))
-    with pytest.raises(ValueError, match="The domain is incomplete"):
+    with pytest.raises(ValueError, match=r"incomplete: feature 'age'"):
         Domain({"age": Numeric()}, Numeric(0, 1)).check(pl.DataFrame({"age": [1.0]}))

@@ -51,18 +51,18 @@ def test_domain_is_immutable_and_compared_by_value():
 @pytest.mark.parametrize(
     ("features", "target", "words"),
     [
-        ({}, YES_NO, "features is empty"),
-        ([Numeric(0, 1)], YES_NO, "must be a dict"),
-        ({1: Numeric(0, 1)}, YES_NO, "Feature names must be strings, got 1"),
-        ({"a": (0, 1)}, YES_NO, r"Feature 'a' must be .* got \(0, 1\)"),
-        ({"a": Numeric(0, 1)}, ["no"], "target must be"),
-        ({"a": Numeric(0, 1)}, Numeric(0, 1, scale="log"), "log scale"),
-        ({"a": Numeric(0, 1)}, Numeric(edges=[0]), "edges"),
-        ({"a": Integer(0, 9)}, Integer(0, 9), r"target must be Numeric.* got Integer\(0, 9\)"),
+        ({}, YES_NO, "features .*empty"),
+        ([Numeric(0, 1)], YES_NO, "features .*dict"),
+        ({1: Numeric(0, 1)}, YES_NO, "Feature names .*got 1"),
+        ({"a": (0, 1)}, YES_NO, r"'a' .*got \(0, 1\)"),
+        ({"a": Numeric(0, 1)}, ["no"], r"target .*got \['no'\]"),
+        ({"a": Numeric(0, 1)}, Numeric(0, 1, scale="log"), "target .*log scale"),
+        ({"a": Numeric(0, 1)}, Numeric(edges=[0]), "target .*edges"),
+        ({"a": Integer(0, 9)}, Integer(0, 9), r"target .*got Integer\(0, 9\)"),
         (
             {"a": Numeric(0, 1)},
             Date("2020-01-01", "2020-12-31"),
-            r"target must be Numeric\(low, high\) or Categorical\(classes\), got Date",
+            r"target .*Numeric\(low, high\) or Categorical\(classes\), got Date",
         ),
     ],
 )
@@ -93,6 +93,6 @@ def test_target_determines_task_and_layout(target, task, layout):
 def test_too_many_classes_raise_in_layout_alone():
     domain = Domain({"a": Numeric(0, 1)}, Categorical(range(1001)))
     assert domain.task == "classification"
-    with pytest.raises(ValueError, match="The target has 1001 classes, but at most 1000 are supported"):
+    with pytest.raises(ValueError, match=r"1001 classes, .*1000"):
         domain.layout
     assert Domain(domain.features, Categorical(range(1000))).layout.n_outputs == 1000

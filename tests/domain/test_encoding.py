@@ -152,12 +152,12 @@ def test_encoding_copies_at_most_one_block():
 @pytest.mark.parametrize(
     ("X", "words"),
     [
-        (np.zeros((3, 3)), "X has 3 features, but the domain has 2"),
+        (np.zeros((3, 3)), "X has 3 features, .* 2 features"),
         ([[1, 2, 3]], "X has 3 features"),
-        (pd.DataFrame({"a": [1.0]}), r"X lacks column 'b'\. Pass"),
-        (pd.DataFrame({"a": [1], "b": [1], "c": [1], "d": [1]}), "X has columns 'c', 'd' outside"),
-        (pl.DataFrame({"a": [1], "c": [1]}), "X lacks column 'b' and has 1 other column outside"),
-        (pd.DataFrame(np.zeros((1, 14))), "X lacks columns 'a', 'b' and has 14 other columns outside"),
+        (pd.DataFrame({"a": [1.0]}), r"X lacks column 'b'\."),
+        (pd.DataFrame({"a": [1], "b": [1], "c": [1], "d": [1]}), "X .*columns 'c', 'd' outside"),
+        (pl.DataFrame({"a": [1], "c": [1]}), "X lacks column 'b' .*1 other column outside"),
+        (pd.DataFrame(np.zeros((1, 14))), "X lacks columns 'a', 'b' .*14 other columns outside"),
     ],
 )
 def test_wrong_columns_raise_value_error(X, words):
@@ -280,16 +280,14 @@ def test_missing_numbers_are_missing_among_many_categories(n):
 @pytest.mark.parametrize("values", [[0, 1], [0.0, math.nan], [math.nan]])
 @pytest.mark.parametrize("library", [np.array, pd.Series, pl.Series, pa.array])
 def test_numbers_are_refused_where_all_categories_are_text(values, library):
-    with pytest.raises(
-        TypeError, match=r"y has dtype .*, but its categories in the domain are text. List .* as numbers"
-    ):
+    with pytest.raises(TypeError, match=r"y has dtype .*categories .*text\. .*as numbers"):
         CategoryIndex(["0", "1"]).finder(read_target(library(values)), "y")
 
 
 @pytest.mark.parametrize("values", [["0", "1"], [b"0"]])
 @pytest.mark.parametrize("library", [np.array, pl.Series, pa.array])
 def test_text_and_bytes_are_refused_where_all_categories_are_numbers(values, library):
-    with pytest.raises(TypeError, match=r"y has dtype .*, but its categories in the domain are numbers. List"):
+    with pytest.raises(TypeError, match=r"y has dtype .*categories .*numbers\. "):
         CategoryIndex([0, 1]).finder(read_target(library(values)), "y")
 
 
@@ -336,7 +334,7 @@ def test_buckets_are_equal_in_all_tables(frame):
 
 @pytest.mark.parametrize("column", [np.array([[b"x"]]), pl.DataFrame({"a": [b"x"]})])
 def test_columns_of_bytes_are_refused(column):
-    with pytest.raises(TypeError, match="convert bytes to text"):
+    with pytest.raises(TypeError, match=r"has dtype .*bytes"):
         BUCKETS.encode(column)
 
 
@@ -403,14 +401,14 @@ def test_buckets_have_names_and_survive_files():
 
 @pytest.mark.parametrize("buckets", [0, 255, -1, 2.5, True, "7"])
 def test_invalid_numbers_of_buckets_raise_value_error(buckets):
-    with pytest.raises(ValueError, match="must be an integer from 1 to 254"):
+    with pytest.raises(ValueError, match=rf"n_buckets .*1 to 254, got {buckets!r}"):
         Categorical(n_buckets=buckets)
 
 
 def test_buckets_exclude_targets_and_categories():
-    with pytest.raises(ValueError, match="target cannot use hash buckets"):
+    with pytest.raises(ValueError, match=r"target .*hash buckets"):
         Domain({"a": Numeric(0, 1)}, Categorical(n_buckets=3))
-    with pytest.raises(ValueError, match="categories cannot be combined with n_buckets"):
+    with pytest.raises(ValueError, match=r"categories .*with n_buckets"):
         Categorical(["a"], n_buckets=3)
 
 

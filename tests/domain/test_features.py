@@ -95,28 +95,28 @@ def test_thresholds_follow_the_scale_or_the_edges():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"low": 1, "high": 1}, "low must be below high, got low=1 and high=1"),
-        ({"low": 2, "high": 1}, "low must be below high"),
-        ({"low": math.nan, "high": 1}, "low must be finite, got nan"),
-        ({"low": 0, "high": math.inf}, "high must be finite, got inf"),
-        ({"low": 0, "high": 10**400}, "high must be a finite float64 number, got 1000"),
-        ({"low": 0, "high": 10**5000}, "high must be a finite float64 number, got a int"),
-        ({"low": "0", "high": 1}, "low must be a finite number, got '0'"),
-        ({"low": False, "high": True}, "low must be a finite number, got False"),
-        ({"low": [], "high": 1}, "low must be a finite float64 number"),
+        ({"low": 1, "high": 1}, "low .*below high, .*low=1 and high=1"),
+        ({"low": 2, "high": 1}, "low .*below high, .*low=2 and high=1"),
+        ({"low": math.nan, "high": 1}, "low .*finite, got nan"),
+        ({"low": 0, "high": math.inf}, "high .*finite, got inf"),
+        ({"low": 0, "high": 10**400}, "high .*float64 .*got 1000"),
+        ({"low": 0, "high": 10**5000}, "high .*float64 .*got a int"),
+        ({"low": "0", "high": 1}, "low .*finite number, got '0'"),
+        ({"low": False, "high": True}, "low .*finite number, got False"),
+        ({"low": [], "high": 1}, r"low .*float64 .*got \[\]"),
         ({"low": -1e308, "high": 1e308}, "too wide"),
         ({"low": 0, "high": 5e-324}, "too narrow"),
-        ({"low": 0}, "requires low and high"),
-        ({"high": 0}, "requires low and high"),
-        ({"low": 0, "high": 1, "scale": "sqrt"}, "scale must be 'linear' or 'log', got 'sqrt'"),
-        ({"low": 0, "high": 1, "scale": []}, "scale must be"),
-        ({"edges": []}, "edges must have 1 to 254 numbers, got 0"),
-        ({"edges": range(255)}, "edges must have 1 to 254 numbers, got 255"),
-        ({"edges": [0, 0]}, r"edges\[1\] = 0 is not above edges\[0\] = 0"),
-        ({"edges": [0, math.nan]}, r"edges\[1\] must be finite, got nan"),
-        ({"edges": "123"}, "must be a sequence"),
-        ({"edges": 5}, "must be a sequence"),
-        ({"edges": [1, 2], "scale": "log"}, "cannot be combined"),
+        ({"low": 0}, "^Numeric .*low and high, .*edges"),
+        ({"high": 0}, "^Numeric .*low and high, .*edges"),
+        ({"low": 0, "high": 1, "scale": "sqrt"}, "scale .*'linear' or 'log', got 'sqrt'"),
+        ({"low": 0, "high": 1, "scale": []}, r"scale .*got \[\]"),
+        ({"edges": []}, "edges .* 1 to 254 numbers, got 0"),
+        ({"edges": range(255)}, "edges .* 1 to 254 numbers, got 255"),
+        ({"edges": [0, 0]}, r"edges\[1\] = 0 .*edges\[0\] = 0"),
+        ({"edges": [0, math.nan]}, r"edges\[1\] .*finite, got nan"),
+        ({"edges": "123"}, "edges .*sequence.*got '123'"),
+        ({"edges": 5}, "edges .*sequence.*got 5"),
+        ({"edges": [1, 2], "scale": "log"}, "edges .*with scale='log'"),
     ],
 )
 def test_invalid_numeric_raises_value_error(arguments, words):
@@ -157,23 +157,23 @@ def test_categorical_is_immutable_and_compared_by_value():
 @pytest.mark.parametrize(
     ("categories", "error", "words"),
     [
-        ([], ValueError, "at least one category"),
-        (["a", None], ValueError, r"categories\[1\] = None is a missing value"),
-        ([math.nan], ValueError, "is a missing value"),
-        ([pd.NA], ValueError, "is a missing value"),
+        ([], ValueError, "categories .*one category"),
+        (["a", None], ValueError, r"categories\[1\] = None .*missing value"),
+        ([math.nan], ValueError, r"categories\[0\] = nan .*missing value"),
+        ([pd.NA], ValueError, r"categories\[0\] = <NA> .*missing value"),
         (["a", "b", "a"], ValueError, r"categories\[2\] = 'a' repeats categories\[0\]\."),
-        ([True, 1], ValueError, r"categories\[1\] = 1 repeats categories\[0\] \(both are read as 1\)"),
+        ([True, 1], ValueError, r"categories\[1\] = 1 repeats categories\[0\] \(.* 1\)"),
         (
             [2**53, 2**53 + 1],
             ValueError,
-            r"categories\[1\] = .* repeats categories\[0\] \(both are read as 9007199254740992\)",
+            r"categories\[1\] = .* repeats categories\[0\] \(.* 9007199254740992\)",
         ),
-        (["2020-01-31", date(2020, 1, 31)], ValueError, r"both are read as '2020-01-31'"),
-        ([0.1, Decimal("0.1")], ValueError, r"both are read as 0.1"),
-        ("abc", ValueError, "categories must be a list of categories"),
-        (5, ValueError, "categories must be a list of categories"),
-        ({"a", "b"}, ValueError, "set"),
-        ([[1]], TypeError, "not hashable"),
+        (["2020-01-31", date(2020, 1, 31)], ValueError, r"repeats categories\[0\] \(.* '2020-01-31'\)"),
+        ([0.1, Decimal("0.1")], ValueError, r"categories\[1\] = .* repeats categories\[0\] \(.* 0\.1\)"),
+        ("abc", ValueError, "categories .*list of .*got 'abc'"),
+        (5, ValueError, "categories .*list of .*got 5"),
+        ({"a", "b"}, ValueError, "categories .*list, .*set"),
+        ([[1]], TypeError, r"categories\[0\] = \[1\] .*hashable"),
     ],
 )
 def test_invalid_categories_raise_errors(categories, error, words):
@@ -182,9 +182,9 @@ def test_invalid_categories_raise_errors(categories, error, words):
 
 
 def test_categories_outside_list_raise_type_error():
-    with pytest.raises(TypeError, match=r"categories as one list, for example Categorical\(\['F', 'M'\]\)\.$"):
+    with pytest.raises(TypeError, match=r"categories .*one list, .*Categorical\(\['F', 'M'\]\)\.$"):
         Categorical("F", "M")
-    with pytest.raises(TypeError, match=r"for example Categorical\(\[0, 1, 2\]\)"):
+    with pytest.raises(TypeError, match=r"categories .*one list, .*Categorical\(\[0, 1, 2\]\)"):
         Categorical(0, 1, 2)
 
 
@@ -256,14 +256,14 @@ def test_integers_beyond_2_to_the_53_are_rounded_as_their_thresholds_are():
 @pytest.mark.parametrize(
     ("ends", "words"),
     [
-        ((5, 5), "low must be below high, got low=5 and high=5"),
-        ((0, 2.5), "high must be an integer, got 2.5"),
-        (("0", 2), "low must be an integer, got '0'"),
-        ((True, 2), "low must be an integer, got True"),
-        ((0, float("nan")), "high must be an integer, got nan"),
-        ((0, float("inf")), "high must be an integer, got inf"),
-        ((0, 2**63), "does not fit into 64 bits"),
-        pytest.param((0, 10**400), "does not fit into 64 bits", id="10^400"),
+        ((5, 5), "low .*below high, .*low=5 and high=5"),
+        ((0, 2.5), r"high .*integer, got 2\.5"),
+        (("0", 2), "low .*integer, got '0'"),
+        ((True, 2), "low .*integer, got True"),
+        ((0, float("nan")), "high .*integer, got nan"),
+        ((0, float("inf")), "high .*integer, got inf"),
+        ((0, 2**63), "high = .*64 bits"),
+        pytest.param((0, 10**400), "high = .*64 bits", id="10^400"),
     ],
 )
 def test_invalid_integer_bounds_raise_value_error(ends, words):
@@ -345,7 +345,7 @@ def test_thresholds_are_the_first_moments_of_their_cells(ends):
 def test_dates_refuse_matrix_of_numbers(dtype):
     domain = Domain({"when": WHEN, "a": Numeric(0, 255), "n": Integer(0, 9)}, YES_NO)
     for n_rows in (2, 0):
-        with pytest.raises(TypeError, match=r"Feature 'when' has dtype .*, but the domain declares dates"):
+        with pytest.raises(TypeError, match=r"'when' has dtype .*declares dates"):
             domain.reader(np.zeros((n_rows, 3), dtype=dtype))
 
 
@@ -412,14 +412,14 @@ def test_date_column_has_several_encoded_features():
     assert domain.n_features == 7
     row = [0.5, "2012-10-02 09:00", 3, dt.datetime(2020, 1, 1, 5)]
     assert domain.encode([row]).tolist() == [[127, 0, 1, 9, 9, 3, 5]]
-    with pytest.raises(ValueError, match="X has 7 features, but the domain has 4"):
+    with pytest.raises(ValueError, match=r"X has 7 features, .* 4 features"):
         domain.encode([row + row[:3]])
 
 
 def test_clashing_names_of_parts_raise_value_error():
     features = {"when": Date(parts=["hour"]), "when.hour": Numeric(0, 1)}
     for names in (list(features), list(features)[::-1]):
-        with pytest.raises(ValueError, match=r"The parts of 'when' include the feature 'when.hour', but another"):
+        with pytest.raises(ValueError, match=r"parts of 'when' .*'when\.hour'"):
             Domain({name: features[name] for name in names}, YES_NO)
     Domain({"when": Date(parts=["month"]), "when.hour": Numeric(0, 1)}, YES_NO)
 
@@ -427,15 +427,15 @@ def test_clashing_names_of_parts_raise_value_error():
 @pytest.mark.parametrize(
     ("arguments", "parts", "words"),
     [
-        (("2020-01-01",), (), "low and high must both be set"),
-        (("2020-01-02", "2020-01-01"), (), "low must be below high, got low=2020-01-02 and high=2020-01-01"),
-        (("2020-01-01 00:00", "2020-01-01 00:00"), (), "low must be below high"),
-        (("2020-13-01", "2021-01-01"), (), "low must be a date, .*, got '2020-13-01'"),
-        ((2020, 2021), (), "low must be a date, .*, got 2020"),
-        ((pd.NaT, "2021-01-01"), (), "low must be a date, .*, got NaT"),
-        ((), "hour", "parts must be a list of parts"),
-        ((), ["minute"], "parts must be among weekday, month, hour, got 'minute'"),
-        ((), [["hour"]], "parts must be among"),
+        (("2020-01-01",), (), "low and high .*both"),
+        (("2020-01-02", "2020-01-01"), (), "low .*below high, .*low=2020-01-02 and high=2020-01-01"),
+        (("2020-01-01 00:00", "2020-01-01 00:00"), (), "low .*below high, .*low=2020-01-01"),
+        (("2020-13-01", "2021-01-01"), (), "low .*date, .*got '2020-13-01'"),
+        ((2020, 2021), (), "low .*date, .*got 2020"),
+        ((pd.NaT, "2021-01-01"), (), "low .*date, .*got NaT"),
+        ((), "hour", "parts .*list of .*got 'hour'"),
+        ((), ["minute"], "parts .* weekday, month, hour, got 'minute'"),
+        ((), [["hour"]], r"parts .*got \['hour'\]"),
     ],
 )
 def test_invalid_dates_raise_value_error(arguments, parts, words):
@@ -472,18 +472,18 @@ def test_ranges_of_moments_are_whole_days():
 @pytest.mark.parametrize(
     ("feature", "column", "words"),
     [
-        (WHEN, np.zeros((3, 1), dtype=np.int64), "'when' has dtype int64, but the domain declares dates"),
-        (WHEN, pl.DataFrame({"when": [1.0]}), "but the domain declares dates"),
-        (Numeric(0, 1), np.zeros((3, 1), dtype="M8[D]"), "[Dd]eclare it Date"),
-        (Integer(0, 1), pl.DataFrame({"when": [dt.date(2020, 1, 1)]}), "[Dd]eclare it Date"),
+        (WHEN, np.zeros((3, 1), dtype=np.int64), "'when' has dtype int64, .*declares dates"),
+        (WHEN, pl.DataFrame({"when": [1.0]}), "'when' has dtype Float64, .*declares dates"),
+        (Numeric(0, 1), np.zeros((3, 1), dtype="M8[D]"), "'when' has dtype .*declares numbers.* Date"),
+        (Integer(0, 1), pl.DataFrame({"when": [dt.date(2020, 1, 1)]}), "'when' has dtype .*declares numbers.* Date"),
         (
             YES_NO,
             pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}),
-            "but the domain declares categories. Declare it Date",
+            "'when' has dtype .*declares categories.* Date",
         ),
-        (WHEN, pl.DataFrame({"when": [dt.timedelta(1)]}), "Convert durations"),
-        (WHEN, pl.DataFrame({"when": [dt.time(1)]}), "Convert durations"),
-        (WHEN, np.zeros((3, 1), dtype="m8[s]"), "Convert durations"),
+        (WHEN, pl.DataFrame({"when": [dt.timedelta(1)]}), "'when' of X has dtype .*durations"),
+        (WHEN, pl.DataFrame({"when": [dt.time(1)]}), "'when' of X has dtype .*durations"),
+        (WHEN, np.zeros((3, 1), dtype="m8[s]"), "X has dtype timedelta64.*durations"),
     ],
 )
 def test_wrong_dtypes_raise_type_error_without_rows(feature, column, words):
@@ -497,5 +497,5 @@ def test_null_column_is_missing_if_dtype_can_hold_dates():
     for table in (pl.DataFrame({"when": [None, None]}), pd.DataFrame({"when": [None, None]})):
         assert date_codes(WHEN, table) == [[MISSING] * 4] * 2
     for table in (np.full((2, 1), np.nan), np.array([[b"2020-01-01"]])):
-        with pytest.raises(TypeError, match="A column without any value needs a dtype of dates or objects"):
+        with pytest.raises(TypeError, match=r"'when' has dtype .*without any value"):
             date_codes(WHEN, table)

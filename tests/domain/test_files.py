@@ -95,41 +95,41 @@ NOT_NAMES = ["", " ", "your name", "Jane\nDoe", "\x1b[31mJane", "J" * 201, 7, No
 
 @pytest.mark.parametrize("name", NOT_NAMES)
 def test_review_requires_name(name):
-    with pytest.raises(ValueError, match="reviewed_by must be the name of the person"):
+    with pytest.raises(ValueError, match=r"reviewed_by .*name of"):
         Domain(*FACTS).reviewed(name)
-    with pytest.raises(ValueError, match="reviewed_by must be the name of the person"):
+    with pytest.raises(ValueError, match=r"reviewed_by .*name of"):
         Domain.from_dict({**Domain(*FACTS).to_dict(), "reviewed_by": name})
 
 
 @pytest.mark.parametrize("words", ["inferred from the data", "public", "", 1, None, ["declared"]])
 def test_unknown_origin_in_file_raises_value_error(words):
-    with pytest.raises(ValueError, match="origin must be 'declared' or 'learned' or 'inferred'"):
+    with pytest.raises(ValueError, match=r"origin .*'declared' or 'learned' or 'inferred'"):
         Domain.from_dict({**Domain(*FACTS).to_dict(), "origin": words})
 
 
 def test_inconsistent_ledger_raises_value_error():
     content = Domain(*FACTS, origin=ORIGINS[3]).to_dict()
     content["ledger"]["total"] = "1/4"
-    with pytest.raises(ValueError, match="ledger cannot be read: total and private"):
+    with pytest.raises(ValueError, match=r"ledger .*: total and private"):
         Domain.from_dict(content)
     for broken in ("{", 7, None):
-        with pytest.raises(ValueError, match="ledger cannot be read"):
+        with pytest.raises(ValueError, match=r"ledger .*cannot be"):
             Domain.from_dict({**content, "ledger": broken})
 
 
 def test_only_learnt_origin_has_ledger():
-    with pytest.raises(ValueError, match="must have a ledger"):
+    with pytest.raises(ValueError, match=r"origin .*ledger"):
         Origin("learned")
-    with pytest.raises(ValueError, match="must have a ledger"):
+    with pytest.raises(ValueError, match=r"origin .*ledger"):
         Origin("declared", ledger=LEDGER)
 
 
 def test_invalid_origins_raise_errors():
     with pytest.raises(ValueError, match="got 'guessed'"):
         Origin("guessed")
-    with pytest.raises(ValueError, match="reviewed domain is declared"):
+    with pytest.raises(ValueError, match=r"reviewed domain .*declared"):
         Origin("inferred", reviewed_by="Jane Doe")
-    with pytest.raises(TypeError, match="origin must not be set, got 'declared'"):
+    with pytest.raises(TypeError, match=r"origin .*got 'declared'"):
         Domain(*FACTS, origin="declared")
 
 
@@ -204,20 +204,20 @@ def test_toml_is_easy_to_read():
 def test_target_name_is_first_key():
     domain = Domain({"age": Numeric(17, 90)}, YES_NO, target_name="rich?")
     assert domain.to_toml().endswith('[target]\nname = "rich?"\nkind = "categorical"\ncategories = ["no", "yes"]\n')
-    with pytest.raises(ValueError, match=r"target\.name must be the name of a column, got 3"):
+    with pytest.raises(ValueError, match=r"target\.name .*got 3"):
         Domain.from_toml(domain.to_toml().replace('"rich?"', "3"))
-    with pytest.raises(ValueError, match="also a feature"):
+    with pytest.raises(ValueError, match=r"target_name = 'age' .*feature"):
         Domain.from_toml(domain.to_toml().replace("rich?", "age"))
 
 
 def test_only_strings_numbers_and_booleans_can_be_written():
     domain = Domain({"a": Categorical(["x", (1, 2)])}, YES_NO)
     for write in (domain.to_toml, domain.to_json):
-        with pytest.raises(TypeError, match=r"features\.a\.categories\[1\] = \(1, 2\) is a tuple"):
+        with pytest.raises(TypeError, match=r"features\.a\.categories\[1\] = \(1, 2\) .*tuple"):
             write()
     domain = Domain({"\ud800": Numeric(0, 1)}, YES_NO)
     for write in (domain.to_toml, domain.to_json):
-        with pytest.raises(TypeError, match="not valid Unicode"):
+        with pytest.raises(TypeError, match=r"= .*ud800.* valid Unicode"):
             write()
 
 
@@ -228,40 +228,40 @@ TARGET = {"kind": "categorical", "categories": ["no", "yes"]}
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ([], "the file must be a table"),
-        ({}, "the file lacks features"),
-        ({"features": {"a": NUMERIC}}, "the file lacks target"),
-        ({"features": {"a": NUMERIC}, "target": TARGET, "more": 1}, "the file has the unknown key 'more'"),
-        ({"features": {}, "target": TARGET}, "features must be a table"),
-        ({"features": [NUMERIC], "target": TARGET}, "features must be a table"),
-        ({"features": {"a": 5}, "target": TARGET}, "features.a must be a table with kind, got 5"),
+        ([], r"the file .*table .*got \[\]"),
+        ({}, "file lacks features"),
+        ({"features": {"a": NUMERIC}}, "file lacks target"),
+        ({"features": {"a": NUMERIC}, "target": TARGET, "more": 1}, "file .*unknown key 'more'"),
+        ({"features": {}, "target": TARGET}, "features .*table .*one feature"),
+        ({"features": [NUMERIC], "target": TARGET}, "features .*table .*one feature"),
+        ({"features": {"a": 5}, "target": TARGET}, "features.a .*with kind, got 5"),
         ({"features": {"a": {}}, "target": TARGET}, "features.a lacks kind"),
-        ({"features": {"a": {"kind": "x"}}, "target": TARGET}, "features.a.kind must be .*, got 'x'"),
-        ({"features": {"a": {"kind": []}}, "target": TARGET}, r"features.a.kind must be .*, got \[\]"),
-        ({"features": {"a": {**NUMERIC, "hgih": 1}}, "target": TARGET}, "features.a has the unknown key 'hgih'"),
+        ({"features": {"a": {"kind": "x"}}, "target": TARGET}, "features.a.kind .*got 'x'"),
+        ({"features": {"a": {"kind": []}}, "target": TARGET}, r"features.a.kind .*got \[\]"),
+        ({"features": {"a": {**NUMERIC, "hgih": 1}}, "target": TARGET}, "features.a .*unknown key 'hgih'"),
         (
             {"features": {"a": {**NUMERIC, "categories": []}}, "target": TARGET},
-            "features.a has the unknown key 'categories'",
+            "features.a .*unknown key 'categories'",
         ),
-        ({"features": {"a": {**NUMERIC, "low": 2}}, "target": TARGET}, "features.a: low must be below high, got low=2"),
+        ({"features": {"a": {**NUMERIC, "low": 2}}, "target": TARGET}, "features.a: low .*low=2"),
         (
             {"features": {"a": {**NUMERIC, "low": True}}, "target": TARGET},
-            "features.a: low must be a finite number, got True",
+            "features.a: low .*finite number, got True",
         ),
         (
             {"features": {"a": {**NUMERIC, "low": {}}}, "target": TARGET},
-            "features.a: low must be a finite float64 number, got {}",
+            "features.a: low .*float64 .*got {}",
         ),
-        ({"features": {"a": {**NUMERIC, "edges": {}}}, "target": TARGET}, "features.a: edges must be .*, got {}"),
+        ({"features": {"a": {**NUMERIC, "edges": {}}}, "target": TARGET}, "features.a: edges .*got {}"),
         ({"features": {"a": {**NUMERIC, "edges": [[]]}}, "target": TARGET}, r"features.a: edges\[0\]"),
-        ({"features": {"a\nb": 5}, "target": TARGET}, r"features.a\\nb must be a table with kind, got 5"),
+        ({"features": {"a\nb": 5}, "target": TARGET}, r"features.a\\nb .*with kind, got 5"),
         (
             {"features": {"a": NUMERIC}, "target": {**TARGET, "categories": "no"}},
-            "target.categories must be a list, got 'no'",
+            "target.categories .*list, got 'no'",
         ),
         (
             {"features": {"a": NUMERIC}, "target": {**TARGET, "categories": [[]]}},
-            r"target.categories\[0\] must be .*, got \[\]",
+            r"target.categories\[0\] .*got \[\]",
         ),
         (
             {"features": {"a": NUMERIC}, "target": {**TARGET, "categories": [1, 1]}},
@@ -269,9 +269,9 @@ TARGET = {"kind": "categorical", "categories": ["no", "yes"]}
         ),
         (
             {"features": {"a": NUMERIC}, "target": {**NUMERIC, "scale": "log"}},
-            "target: The target cannot have edges or a log",
+            "target: .*log scale",
         ),
-        ({"features": {"a": NUMERIC}, "target": {**NUMERIC, "kind": "integer"}}, "target.kind must be 'numeric' or"),
+        ({"features": {"a": NUMERIC}, "target": {**NUMERIC, "kind": "integer"}}, "target.kind .*'categorical'"),
     ],
 )
 def test_errors_in_json_name_key(content, words):
@@ -286,24 +286,24 @@ def test_errors_in_json_name_key(content, words):
 )
 def test_invalid_text_raises_a_value_error(text):
     for read in (Domain.from_json, Domain.from_toml):
-        with pytest.raises(ValueError, match=r"not valid|the file"):
+        with pytest.raises(ValueError, match=r"valid (TOML|JSON): |the file "):
             read(text)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a = 1\na = 2", "not valid TOML"),
-        ("a = " + "[" * 100_000, "not valid TOML"),
+        ("a = 1\na = 2", "valid TOML: "),
+        ("a = " + "[" * 100_000, "valid TOML: "),
         (
             "[features.a]\nkind='categorical'\ncategories=[2020-01-01]\n[target]\nkind='numeric'",
             r"features.a.categories\[0\]",
         ),
         (
             "[features.a]\nkind='numeric'\nlow=nan\nhigh=1\n[target]\nkind='numeric'",
-            "features.a: low must be finite, got nan",
+            "features.a: low .*finite, got nan",
         ),
-        ("[features.a.b]\nkind='numeric'\n[target]\nkind='numeric'", "features.a has the unknown key 'b'"),
+        ("[features.a.b]\nkind='numeric'\n[target]\nkind='numeric'", "features.a .*unknown key 'b'"),
     ],
 )
 def test_errors_in_toml_name_key(text, words):
@@ -314,13 +314,13 @@ def test_errors_in_toml_name_key(text, words):
 def test_json_keys_may_not_repeat():
     text = json.dumps({"features": {"a": NUMERIC}, "target": TARGET})
     assert Domain.from_json(text).encoded_feature_names == ("a",)
-    with pytest.raises(ValueError, match="the key 'low' occurs twice"):
+    with pytest.raises(ValueError, match=r"'low' .*twice"):
         Domain.from_json(text.replace('"high"', '"low": 3, "high"'))
 
 
 def test_content_must_be_a_string_or_a_path():
     for read in (Domain.from_json, Domain.from_toml):
-        with pytest.raises(TypeError, match="as a string, or its path"):
+        with pytest.raises(TypeError, match=r"source .*string, .*got b''"):
             read(b"")
 
 
@@ -336,10 +336,10 @@ def test_paths_are_read(kind, tmp_path):
     with pytest.raises(FileNotFoundError, match=f"domain.{kind}"):
         read(str(path))
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match="is not UTF-8 text"):
+    with pytest.raises(ValueError, match=rf"domain\.{kind} .*UTF-8"):
         read(path)
     path.write_text("other.toml")  # the content of a file is never taken for the name of another one
-    with pytest.raises(ValueError, match="not valid"):
+    with pytest.raises(ValueError, match=f"valid {kind.upper()}: "):
         read(path)
 
 
@@ -367,12 +367,12 @@ def test_integers_and_dates_are_easy_to_read():
     [
         ('kind = "integer"\nlow = 0', "features.a lacks high"),
         ('kind = "integer"\nlow = 0\nhigh = 1\nscale = "log"', "unknown key 'scale'"),
-        ('kind = "integer"\nlow = 0.5\nhigh = 1', "features.a: low must be an integer, got 0.5"),
-        ('kind = "date"\nlow = "x"\nhigh = "2020-01-01"', "features.a: low must be a date, .*, got 'x'"),
-        ('kind = "date"\nlow = 2020-01-01', "features.a: low and high must both be set"),
-        ('kind = "date"\nparts = "hour"', "features.a: parts must be a list of parts, .*, got 'hour'"),
+        ('kind = "integer"\nlow = 0.5\nhigh = 1', "features.a: low .*integer, got 0.5"),
+        ('kind = "date"\nlow = "x"\nhigh = "2020-01-01"', "features.a: low .*date, .*got 'x'"),
+        ('kind = "date"\nlow = 2020-01-01', "features.a: low and high .*both"),
+        ('kind = "date"\nparts = "hour"', "features.a: parts .*list of .*got 'hour'"),
         ('kind = "date"\nedges = [1]', "unknown key 'edges'"),
-        ("kind = [1]", "must be 'numeric', 'integer', 'date' or 'categorical'"),
+        ("kind = [1]", "features.a.kind .*'numeric', 'integer', 'date' or 'categorical'"),
     ],
 )
 def test_errors_in_integers_and_dates_name_key(feature, words):
@@ -393,13 +393,13 @@ def test_control_characters_are_escaped(odd):
 def test_lone_surrogate_raises_when_read(half):
     """It could not be written again, which would be noticed after a fit has spent its budget."""
     text = Domain({"a": Categorical(["x", "HALF"])}, Numeric(0, 1)).to_json().replace("HALF", half)
-    with pytest.raises(ValueError, match=r"not valid JSON: .*surrogates not allowed"):
+    with pytest.raises(ValueError, match=r"valid JSON: .*surrogates"):
         Domain.from_json(text)
     whole = Domain({"a": Categorical(["\U0001f600"])}, Numeric(0, 1))
     assert Domain.from_json(json.dumps(whole.to_dict(), ensure_ascii=True)) == whole
 
 
-TOO_LARGE = "The domain is too large for a model file, which can have at most .* values"
+TOO_LARGE = "domain .*too large .*model file, .*values"
 YES = Categorical(["no", "yes"])
 
 
@@ -439,9 +439,9 @@ def test_error_of_unsaved_model_names_file(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_VALUES", 0)
     monkeypatch.setattr(model_files, "MORE_VALUES", 10)
     path = tmp_path / "m.diprime"
-    with pytest.raises(diprime.ModelFileError) as caught:
+    with pytest.raises(diprime.ModelFileError, match=r"header .*too large") as caught:
         model.save(path)
-    assert str(caught.value) == f"{path} was not written, because it is not a valid model: its header is too large."
+    assert str(caught.value).startswith(f"{path} ")
     assert not path.exists()
 
 

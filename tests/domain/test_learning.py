@@ -185,16 +185,16 @@ def test_note_states_uncertain_ranges_of_few_values(monkeypatch):
 REFUSED = {
     "one class": (
         {"target": Categorical()},
-        r"^Fewer than two classes could be learnt.* about \d\d records are not found\. List",
+        r"two classes .*about \d\d records ",
     ),
-    "no class": ({"target": Categorical()}, r"^Fewer than two classes"),
+    "no class": ({"target": Categorical()}, r"two classes "),
     "target": (
         {"target": Numeric()},
-        r"^Too few records have a target other than 0 .* requires about 30\. Declare the range",
+        r"few records .*target .*about 30\.",
     ),
     "features": (
         {"target": Numeric(0, 1)},
-        r"^Too few records have values other than 0 .* any feature, .* about 30\. Declare",
+        r"few records .*any feature, .*about 30\.",
     ),
 }
 
@@ -213,10 +213,11 @@ def test_useless_domain_raises_after_charge(kind, monkeypatch):
     with Budget(2.0, 1e-3) as budget, pytest.raises(NotLearntError, match=words) as error:
         Domain.learn(X, y, 1.0, delta=1e-6, **declared, **options)
     assert "charged" not in str(error.value)  # but once, in the note
-    assert error.value.__notes__ == ["The budget was charged for ranges and categories of a domain."]
+    [note] = error.value.__notes__
+    assert f"was charged for {budget.entries[0].description}" in note
     assert [entry.loss.epsilon for entry in budget.entries] == [1]
     spent = "epsilon = 1, delta = 1e-06" if "class" in kind else "epsilon = 1"
-    with pytest.raises(NotLearntError, match=rf"The cost of learning the domain has been charged: {spent}\.$") as error:
+    with pytest.raises(NotLearntError, match=rf"charged: {spent}\.$") as error:
         Domain.learn(X, y, 1.0, delta=1e-6, **declared, **options)
     assert not hasattr(error.value, "__notes__")
 
@@ -320,24 +321,22 @@ def test_incomplete_domain_refuses_to_encode():
     assert domain.undeclared_features == ("a", "b")
     assert Domain.from_toml(domain.to_toml()) == domain
     for use in (lambda: domain.encode([[1, 2]]), lambda: domain.encode_target([1]), lambda: domain.layout):
-        with pytest.raises(
-            ValueError, match=r"The domain is incomplete: feature 'a' has no range or categories\. Declare them"
-        ):
+        with pytest.raises(ValueError, match=r"incomplete: feature 'a' "):
             use()
-    with pytest.raises(ValueError, match="The domain is incomplete: the target has"):
+    with pytest.raises(ValueError, match=r"incomplete: the target "):
         Domain({"a": Numeric(0, 1)}, Numeric()).encode([[1]])
 
 
 @pytest.mark.parametrize(
     ("y", "arguments", "words"),
     [
-        (CLASSES, {"task": "classification"}, "learning them requires a delta"),
-        (FRAME["age"], {}, "task must be 'classification' or 'regression', got None. Alternatively, pass target"),
-        (CLASSES, {"task": "ranking"}, "must be 'classification' or 'regression'"),
+        (CLASSES, {"task": "classification"}, "classes .*undeclared, .*delta"),
+        (FRAME["age"], {}, "task .*got None.* target"),
+        (CLASSES, {"task": "ranking"}, "task .*got 'ranking'"),
         (
             CLASSES,
             {"features": {"height": Numeric()}, "target": Categorical(["no"])},
-            "'height', which is not a column of X",
+            "features .*'height', .*column of X",
         ),
         (CLASSES[:7], {"target": Categorical(["no"])}, "inconsistent numbers of samples"),
     ],
@@ -357,7 +356,7 @@ def test_kinds_follow_from_dtypes():
     kinds = [Numeric, Numeric, Categorical, Categorical, Date, Date]
     assert [type(f) for f in domain.features.values()] == kinds
     assert domain.features["e"].parts == domain.features["f"].parts == ("weekday", "month", "hour")
-    with pytest.raises(TypeError, match=r"declares numbers\. Convert the column to numbers"):
+    with pytest.raises(TypeError, match=r"'c' .*declares numbers"):
         Domain.learn(frame[["c"]], y, 1.0, features={"c": Numeric()}, target=Categorical([False, True]))
 
 
@@ -399,7 +398,7 @@ def test_unstated_dtype_requires_declared_kind(container):
     name = "x0" if isinstance(X, (list, np.ndarray)) else "x"
     with (
         Budget(1) as budget,
-        pytest.raises(TypeError, match=rf"^Column '{name}' of X has dtype .* Declare the column"),
+        pytest.raises(TypeError, match=rf"'{name}' of X has dtype .*single values"),
     ):
         Domain.learn(X, y, target=Numeric(0, 1))
     assert budget.entries == ()
@@ -497,7 +496,7 @@ def test_categories_in_batches_of_text_and_of_numbers_are_refused_before_charge(
             (part, np.zeros(len(part))) if name == "x" else (np.zeros((len(part), 1)), part["x"])
             for part in (chunks[0], *others)
         ]
-        with Budget(9, 0.1) as budget, pytest.raises(TypeError, match=r"some batches or files the column is text"):
+        with Budget(9, 0.1) as budget, pytest.raises(TypeError, match=r"batches or files .*text, "):
             Domain.learn(sources.batches(batches), None, 1.0, delta=1e-3, features=features, target=target)
         assert budget.entries == ()
     same = sources.batches([(part.astype(object), np.zeros(len(part))) for part in (*chunks[:2], missing.to_pandas())])
@@ -507,9 +506,9 @@ def test_categories_in_batches_of_text_and_of_numbers_are_refused_before_charge(
 
 def test_dates_are_refused_as_numbers_before_charge():
     dates, y = pd.DataFrame({"x": DAYS}), np.zeros(300)
-    with Budget(9) as budget, pytest.raises(TypeError, match=r"but the domain declares numbers.* or declare it Date"):
+    with Budget(9) as budget, pytest.raises(TypeError, match=r"'x' has dtype .*declares numbers.* Date"):
         Domain.learn(dates, y, 1.0, features={"x": Numeric()}, target=Numeric(0, 1))
-    with budget, pytest.raises(TypeError, match=r"but the domain declares numbers.* or declare it Date"):
+    with budget, pytest.raises(TypeError, match=r"'x' has dtype .*declares numbers.* Date"):
         DiPriMeRegressor(1.0, Domain({"x": Numeric()}, Numeric(0, 1))).fit(dates, y)
     assert budget.entries == ()
 
@@ -591,7 +590,7 @@ def test_learning_uses_one_record_of_each_person(delta):
     learnt = Domain.learn(several[names], several["tiny"], 1.0, groups=[f"p{i}" for i in rows], **options)
     assert learnt == alone == Domain.learn(FRAME[names], FRAME["tiny"], 1.0, **options)
     assert (learnt.origin.ledger.privacy_unit, learnt.origin.ledger.max_records_per_group) == ("person", 1)
-    with pytest.raises(NotLearntError, match=r"Too few people have a target other than 0 .* has been charged: epsilon"):
+    with pytest.raises(NotLearntError, match=r"few people .*target .*charged: epsilon"):
         Domain.learn(several[names], several["tiny"], 1.0, groups=[None] * len(rows), **options)
 
 
@@ -612,9 +611,7 @@ def test_changed_records_of_people_raise_before_release(change, monkeypatch):
         pay = Account.pay
         with monkeypatch.context() as patch:
             patch.setattr(Account, "pay", lambda *args, paid=paid, pay=pay: paid.append(args) or pay(*args))
-            with pytest.raises(
-                ValueError, match=r"identifiers, or their order, differ.*every pass must return the same"
-            ):
+            with pytest.raises(ValueError, match=r"identifiers, .*order.*previous pass"):
                 domain.learnt(
                     lambda tally, drawn=None, passes=passes: reader(next(passes))(tally, drawn),
                     plan,
@@ -663,7 +660,7 @@ def test_partitions_give_domain_of_one_table(cuts, of_persons):
 def test_passes_with_fewer_partitions_are_refused():
     columns, domain, plan = table_to_divide()
     passes = iter([[0, 100, 350, 500], [0, 100, 350]])
-    with pytest.raises(ValueError, match="identifiers, or their order, differ"):
+    with pytest.raises(ValueError, match=r"identifiers, .*order.*previous pass"):
         domain.learnt(
             lambda tally, drawn=None: reader_of_partitions(columns, next(passes))(tally, drawn),
             plan,
@@ -737,9 +734,9 @@ def test_domain_and_model_protect_the_same_unit():
         Domain.learn(X, y, 1.0, task="regression"),
         Domain.learn(X, y, 1.0, groups=ids, task="regression"),
     )
-    with pytest.raises(ValueError, match=r"learnt without groups.*Pass groups to Domain\.learn"):
+    with pytest.raises(ValueError, match=r"without groups.*groups to Domain\.learn"):
         DiPriMeRegressor(1.0, of_records).fit(X, y, groups=ids)
-    with pytest.raises(ValueError, match=r"learnt with groups.*Pass groups to fit"):
+    with pytest.raises(ValueError, match=r"with groups.*groups to fit"):
         DiPriMeRegressor(1.0, of_persons).fit(X, y)
     model = DiPriMeRegressor(1.0, of_persons, max_records_per_group=3).fit(X, y, groups=ids)
     assert (model.privacy_.total, model.privacy_.privacy_unit_text) == (2, "one person, up to 3 records,")
@@ -750,7 +747,7 @@ def test_domain_and_model_protect_the_same_unit():
     ):
         model = fit(DiPriMeRegressor(1.0, open_domain))
         assert (model.privacy_.total, model.privacy_.privacy_unit) == (1, "person")
-    with pytest.raises(ValueError, match="Some batches have groups and others do not"):
+    with pytest.raises(ValueError, match=r"Some batches .*groups"):
         DiPriMeRegressor(1.0, open_domain).fit(sources.batches([(X[:100], y[:100], ids[:100]), (X[100:], y[100:])]))
 
 
@@ -847,7 +844,7 @@ def test_budget_is_charged_before_first_release(monkeypatch):
 
 def test_fit_warns_of_seeded_domain():
     domain = Domain.learn(FRAME[["age"]], FRAME["tiny"], 1.0, random_state=3, task="regression")
-    with pytest.warns(PrivacyWarning, match="remove the noise from the domain"):
+    with pytest.warns(PrivacyWarning, match=r"random_state .*domain\."):
         model = DiPriMeRegressor(1.0, domain).fit(FRAME[["age"]], FRAME["tiny"])
     assert not model.privacy_.is_private
 
@@ -893,7 +890,7 @@ def test_learnt_domain_cannot_be_learnt_again():
         replace(domain, features={**domain.features, "age": Numeric()}),
         Domain({"age": Numeric(), "pressure": Numeric()}, Numeric(0, 1), origin=Origin("inferred")),
     ):
-        with pytest.raises(ValueError, match="Only a declared domain can be completed"):
+        with pytest.raises(ValueError, match=r"declared domain .*completed"):
             DiPriMeRegressor(1.0, reopened).fit(X, y)
     declared = Domain(domain.features, domain.target)
     models = [DiPriMeRegressor(1.0, d).fit(X, y) for d in (declared, domain)]
@@ -917,7 +914,7 @@ def test_splits_are_chosen_from_all_features_of_a_learnt_date(monkeypatch):
         assert planned[-1].epsilon == 27
 
 
-CLASH = "The parts of 'when' include the feature 'when.month', but another column has this name. Rename one of them."
+CLASH = r"parts of 'when' .*'when\.month'"
 
 
 @pytest.mark.parametrize("moment", [date(2020, 1, 1), datetime(2020, 1, 1)])
@@ -927,11 +924,10 @@ def test_clashing_names_of_parts_raise_before_charge(moment):
     for values in ([moment] * 50, [None] * 50):
         when = pl.Series("when", values, dtype=pl.Date if type(moment) is date else pl.Datetime)
         frame = pl.DataFrame({"when": when, "when.month": np.zeros(50)})
-        with budget, pytest.raises(ValueError, match="Rename one") as said:
+        with budget, pytest.raises(ValueError, match=CLASH):
             Domain.learn(frame, y, target=Numeric(0, 1))
-        assert str(said.value) == CLASH
     assert budget.entries == ()
-    with pytest.raises(ValueError, match="Rename one"):
+    with pytest.raises(ValueError, match=CLASH):
         Domain({"when": Date(), "when.month": Numeric(0, 1)}, Numeric(0, 1))
 
 

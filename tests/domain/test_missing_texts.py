@@ -42,13 +42,13 @@ def test_files_and_pickles_preserve_missing_texts():
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
-        ("?", r"missing must be a list of texts, .*, got '\?'"),
-        (3, "missing must be a list of texts, .*, got 3"),
-        (["?", None], r"missing\[1\] must be printable text, such as '\?', got None"),
-        (["a\n"], r"missing\[0\] must be printable text, such as '\?', got 'a\\n'"),
-        (["-999"], r"missing\[0\] = '-999' spells a number or a date"),
-        (["true"], "spells a number"),
-        ([" 2020-01-01"], "or a date"),
+        ("?", r"missing .*list of .*got '\?'"),
+        (3, "missing .*list of .*got 3"),
+        (["?", None], r"missing\[1\] .*printable text, .*got None"),
+        (["a\n"], r"missing\[0\] .*printable text, .*got 'a\\n'"),
+        (["-999"], r"missing\[0\] = '-999' .*number or .*date"),
+        (["true"], r"missing\[0\] = 'true' .*number or"),
+        ([" 2020-01-01"], r"missing\[0\] = ' 2020-01-01' .*date"),
     ],
 )
 def test_missing_texts_that_spell_values_raise_value_error(missing, words):

@@ -169,7 +169,7 @@ def test_float_columns_are_refused_as_ids(floats):
         index = PersonIndex()
         for integers in before:
             index.encode(integers)
-        with pytest.raises(TypeError, match=r"contains floats, which may have rounded .* as Int64"):
+        with pytest.raises(TypeError, match=r"^groups .*floats, .*Int64"):
             index.encode(floats)
 
 
@@ -228,12 +228,9 @@ def test_ids_of_two_kinds_raise_type_error(kind, other):
             if kind == other:
                 index.encode(two)
                 continue
-            with pytest.raises(
-                TypeError,
-                match=r"^groups has different types in different batches or files: [^.]*\. Convert it to one type",
-            ) as error:
+            kinds = f"{min(kind, other)} and {max(kind, other)}"
+            with pytest.raises(TypeError, match=rf"^groups .*different types .*: {kinds}\."):
                 index.encode(two)
-            assert f"{min(kind, other)} and {max(kind, other)}" in str(error.value)
 
 
 @pytest.mark.parametrize("empty", [False, True])
@@ -243,11 +240,11 @@ def test_kinds_of_ids_depend_on_dtypes_alone(empty):
 
     index = PersonIndex()
     index.encode(of([1], pl.Int64))
-    with pytest.raises(TypeError, match="different types in different batches or files: numbers and text"):
+    with pytest.raises(TypeError, match=r"^groups .*different types .*: numbers and text\."):
         index.encode(of(["1"], pl.String))
-    with pytest.raises(TypeError, match="different types in different batches or files: numbers and text"):
+    with pytest.raises(TypeError, match=r"^groups .*different types .*: numbers and text\."):
         index.encode(of(["1"], pl.Categorical))
-    with pytest.raises(TypeError, match="different types in different batches or files: numbers and text"):
+    with pytest.raises(TypeError, match=r"^groups .*different types .*: numbers and text\."):
         index.encode(pa.array([] if empty else ["1"], type=pa.dictionary(pa.int8(), pa.string())))
 
 
@@ -290,7 +287,7 @@ def test_person_weight_fits_in_a_byte():
         assert person_weight(k) in (k, 6 * -(-k // 3))
     assert person_weight(1) == 1
     for bad in (0, -1, MAX_RECORDS + 1):
-        with pytest.raises(ValueError, match="records"):
+        with pytest.raises(ValueError, match=rf"max_records_per_group .*got {bad}"):
             person_weight(bad)
 
 

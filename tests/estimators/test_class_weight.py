@@ -98,15 +98,15 @@ def test_weights_change_no_release_and_no_charge(fitted, class_weight):
 @both
 def test_weights_of_unknown_classes_are_refused(fitted):
     X, y = made(TWO, 50)
-    with pytest.raises(ValueError, match="class_weight contains 'sick', which is not a class of the domain"):
+    with pytest.raises(ValueError, match=r"^class_weight .*'sick'"):
         fitted("classification", X, y, domain=TWO, class_weight={"sick": 2})
     undeclared_target = Domain(FEATURES, Categorical())
-    with pytest.raises(ValueError, match=r"does not list its classes\. List them, or use"):
+    with pytest.raises(ValueError, match=r"^class_weight .*domain .*classes\..*balanced"):
         fitted("classification", X, y, domain=undeclared_target, class_weight={"ill": 2})
 
 
 def test_published_accounting_has_no_weights():
-    with pytest.raises(ValueError, match="class_weight must be None: the paper has no class weights"):
+    with pytest.raises(ValueError, match=r"^class_weight .*None: .*paper"):
         fit("classification", *made(TWO, 50), domain=TWO, class_weight="balanced", estimators=PAPER)
 
 
@@ -114,7 +114,7 @@ def test_published_accounting_has_no_weights():
 def test_models_of_different_weights_are_not_merged(fitted):
     X, y = made(RARE, 100)
     plain, balanced = (fitted("classification", X, y, domain=RARE, class_weight=w) for w in (None, "balanced"))
-    with pytest.raises(ValueError, match="Cannot merge models with different class_weight"):
+    with pytest.raises(ValueError, match="different class_weight"):
         merge([plain, balanced], disjoint=True)
     assert merge([balanced, balanced], disjoint=True).class_weight == "balanced"
 
@@ -126,13 +126,13 @@ def test_full_weights_of_a_file_equal_those_of_the_fit(fitted, tmp_path):
     some.save(tmp_path / "model.diprime")
     merged = merge([some, load(tmp_path / "model.diprime")], disjoint=True)
     assert merged.forest_.n_trees == 2 * some.forest_.n_trees
-    with pytest.raises(ValueError, match="Cannot merge models with different class_weight"):
+    with pytest.raises(ValueError, match="different class_weight"):
         merge([other, load(tmp_path / "model.diprime")], disjoint=True)
 
 
 def test_search_accepts_weights_but_does_not_choose_them():
     model = DiPriMeClassifier(domain=RARE, class_weight="balanced", max_depth=2)
-    with pytest.raises(ValueError, match="cannot select class_weight"):
+    with pytest.raises(ValueError, match="select class_weight"):
         PrivateSearch(model, {"class_weight": [None, "balanced"]})._check_settings(2)
     search = PrivateSearch(model, {"balance": [0, 1]}, epsilon=3.0).fit(*made(RARE))
     assert search.best_estimator_.fitted_params_["class_weight"] == "balanced"
@@ -165,7 +165,7 @@ def test_files_with_impossible_weights_are_refused(fitted, weights, tmp_path):
     content = fitted("classification", *made(RARE, 100), domain=RARE, class_weight="balanced")._to_content()
     content.parameters["class_weight"] = weights
     save_content(content, tmp_path / "model.diprime")
-    with pytest.raises(ModelFileError, match="its parameters cannot be read: class_weight"):
+    with pytest.raises(ModelFileError, match=r"its parameters .*: class_weight"):
         load(tmp_path / "model.diprime")
 
 

@@ -76,7 +76,7 @@ def test_scikit_learn_attributes_are_those_of_columns(model):
         model.predict(np.zeros((2, 5)))
     with pytest.raises(ValueError, match="X lacks column 'when'"):
         model.predict(X.drop(columns="when"))
-    with pytest.raises(TypeError, match="'when' has dtype int64, but the domain declares dates"):
+    with pytest.raises(TypeError, match=r"'when' has dtype int64, .*declares dates"):
         model.predict(X.assign(when=1))
 
 

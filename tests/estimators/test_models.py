@@ -77,9 +77,7 @@ def test_merged_ledger_has_the_waivers_of_all_models(X, y):
 def test_merging_requires_the_assertion_of_disjoint_populations(X, y, tmp_path):
     models = [DiPriMeClassifier(epsilon, YES_NO).fit(X, y) for epsilon in (1, 2)]
     for options in ({}, {"disjoint": False}, {"disjoint": "no"}):
-        with pytest.raises(
-            ValueError, match="no person is in the data of two of the models, which diprime cannot check"
-        ):
+        with pytest.raises(ValueError, match="disjoint=True"):
             merge(models, **options)
     merged = merge(models, disjoint=True)
     assertion = "The caller asserts that no person is in the data of two of the models"
@@ -94,16 +92,16 @@ def test_incompatible_models_are_not_merged(X, y):
     regressor = DiPriMeRegressor(domain=NUMBER).fit(X, X[:, 0])
     wider = Domain({**ABC, "a": Numeric(0, 11)}, Categorical(["no", "yes"]))
     for models, kind, message in [
-        ([], ValueError, "models must contain at least one"),
-        (classifier, TypeError, "models must be a list"),
-        ([classifier, regressor], ValueError, "Cannot merge DiPriMeClassifier and DiPriMeRegressor"),
+        ([], ValueError, "^models .*at least one"),
+        (classifier, TypeError, "^models .*list .*single model"),
+        ([classifier, regressor], ValueError, "merge DiPriMeClassifier and DiPriMeRegressor"),
         (
             [classifier, DiPriMeClassifier(domain=wider).fit(X, y)],
             ValueError,
-            "Cannot merge models with different domains",
+            "different domains",
         ),
-        ([classifier, DiPriMeClassifier(domain=YES_NO)], NotFittedError, "is not fitted yet"),
-        ([classifier, RandomForestClassifier()], TypeError, "Only DiPriMe estimators can be merged, got RandomForest"),
+        ([classifier, DiPriMeClassifier(domain=YES_NO)], NotFittedError, "DiPriMeClassifier .*not fitted"),
+        ([classifier, RandomForestClassifier()], TypeError, "merged, got RandomForestClassifier"),
     ]:
         with pytest.raises(kind, match=message):
             merge(models, disjoint=True)
@@ -142,14 +140,14 @@ def test_fits_and_merged_fits_agree_with_their_ledgers(tmp_path, estimator, doma
 )
 def test_parameters_of_another_ledger_are_refused(estimator, name, value):
     model = estimator(1.0, CLOSED, **SMALL[estimator]).fit(X, Y).set_params(**{name: value})
-    with pytest.raises(ValueError, match=f"^{name} does not match its ledger"):
+    with pytest.raises(ValueError, match=rf"^{name} .*match .*ledger"):
         check_ledger_matches_parameters(model)
 
 
 def test_ledger_that_spends_more_than_its_epsilon_is_refused():
     model = DiPriMeRegressor(1.0, CLOSED, n_estimators=2).fit(X, Y)
     model.privacy_ = replace(model.privacy_, charges=model.privacy_.charges * 2)
-    with pytest.raises(ValueError, match="spends more than its epsilon"):
+    with pytest.raises(ValueError, match=r"ledger spends .*epsilon"):
         check_ledger_matches_parameters(model)
 
 

@@ -106,11 +106,11 @@ def test_one_pass_batches_are_refused_for_incomplete_domains():
     batches = [(X[:1500], NUMBER[:1500]), (X[1500:], NUMBER[1500:])]
     model = DiPriMeRegressor(2.0, Domain(OPEN, Numeric()))
     assert model.fit(sources.batches(batches)).privacy_.total == 2
-    with pytest.raises(ValueError, match="requires several passes over the batches"):
+    with pytest.raises(ValueError, match=r"incomplete, .*several passes"):
         model.fit(sources.batches(iter(batches)))
 
 
 def test_buckets_cannot_be_exported():
     pytest.importorskip("onnx")
-    with pytest.raises(ValueError, match="uses hash buckets, which ONNX cannot compute"):
+    with pytest.raises(ValueError, match=r"hash buckets, .*ONNX"):
         to_onnx(fitted("forest of numbers"))

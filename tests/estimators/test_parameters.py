@@ -61,7 +61,7 @@ def test_constructor_has_the_declared_parameters_and_defaults(estimator):
     ],
 )
 def test_unknown_argument_error_names_the_class(estimator, argument):
-    message = rf"^{estimator.__name__}\.__init__\(\) got an unexpected keyword argument '{argument}'"
+    message = rf"^{estimator.__name__}\.__init__\(\) .*'{argument}'"
     with pytest.raises(TypeError, match=message):
         estimator(**{argument: None})
 
@@ -94,7 +94,7 @@ def test_recorded_parameters_are_read_back(estimator):
     for name in {"epsilon", "delta"} & record.keys():
         with pytest.raises(ValueError, match=f"^{name} is missing"):
             read_parameters({other: value for other, value in record.items() if other != name}, estimator, domain)
-    with pytest.raises(ValueError, match="does not support"):
+    with pytest.raises(ValueError, match=r"parameter 'mtry'"):
         read_parameters({**record, "mtry": 3}, estimator, domain)
 
 
@@ -111,7 +111,7 @@ def test_declaration_is_enough_for_constructors_checks_files_reports_and_searche
     record = record_parameters(model, model.domain_)
     assert read_parameters(record, ToyClassifier, model.domain_)["n_toys"] == 5
     assert "<dt>n_toys</dt><dd>5</dd>" in render(model)
-    with pytest.raises(ValueError, match=r"^n_toys must be an integer from 1 to 9, got 0\.$"):
+    with pytest.raises(ValueError, match=r"^n_toys .*1 to 9, got 0\.$"):
         model.set_params(n_toys=0).fit(X, y)
     search = PrivateSearch(ToyClassifier(domain=YES_NO, max_depth=1), {"n_toys": [1, 2]}, epsilon=3.0).fit(X, y)
     assert search.best_params_ in ({"n_toys": 1}, {"n_toys": 2})
@@ -175,115 +175,70 @@ def fit_small(estimator):
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 BAD_VALUES = [
-    ("epsilon", 0, ValueError, "epsilon must be a positive number, or infinity for a fit without privacy, got 0."),
-    (
-        "epsilon",
-        -1.5,
-        ValueError,
-        "epsilon must be a positive number, or infinity for a fit without privacy, got -1.5.",
-    ),
-    (
-        "epsilon",
-        -math.inf,
-        ValueError,
-        "epsilon must be a positive number, or infinity for a fit without privacy, got -inf.",
-    ),
-    (
-        "epsilon",
-        Fraction(-1, 3),
-        ValueError,
-        "epsilon must be a positive number, or infinity for a fit without privacy, got Fraction(-1, 3).",
-    ),
-    (
-        "epsilon",
-        math.nan,
-        ValueError,
-        "epsilon must be a positive number, or infinity for a fit without privacy, got nan.",
-    ),
-    ("epsilon", "1", TypeError, "epsilon must be a positive number, got '1'."),
-    ("epsilon", None, TypeError, "epsilon must be a positive number, got None."),
-    ("epsilon", True, TypeError, "epsilon must be a positive number, got True."),
-    (
-        "method",
-        "forest",
-        ValueError,
-        "method must be one of 'joint', 'diprime', 'diprime-exp', 'diprime-flip', 'random'",
-    ),
-    ("method", None, ValueError, "method must be one of"),
-    ("max_records_per_group", 0, ValueError, "max_records_per_group must be an integer from 1 to 100, got 0."),
-    ("max_records_per_group", 2.0, ValueError, "max_records_per_group must be an integer from 1 to 100, got 2.0."),
-    ("class_weight", "equal", ValueError, 'class_weight must be None, "balanced" or a dict of classes and weights'),
-    ("class_weight", [1, 2], ValueError, 'class_weight must be None, "balanced" or a dict of classes and weights'),
-    (
-        "class_weight",
-        {"a": 0},
-        ValueError,
-        "class_weight must have weights from 1e-09 to 1e+09, got 0 for the class 'a'.",
-    ),
-    ("class_weight", {"a": math.nan}, ValueError, "class_weight must have weights from 1e-09 to 1e+09, got nan"),
-    ("class_weight", {"a": True}, ValueError, "class_weight must have weights from 1e-09 to 1e+09, got True"),
-    ("disjoint_rows", "yes", ValueError, "disjoint_rows must be one of True, False, got 'yes'."),
-    ("disjoint_rows", 1, ValueError, "disjoint_rows must be one of True, False, got 1."),
-    ("disjoint_rows", None, ValueError, "disjoint_rows must be one of True, False, got None."),
-    ("n_estimators", 0, ValueError, 'n_estimators must be "auto" or an integer from 1 to 65535, got 0.'),
-    ("n_estimators", 10**6, ValueError, 'n_estimators must be "auto" or an integer from 1 to 65535, got 1000000.'),
-    ("max_depth", -1, ValueError, 'max_depth must be "auto" or an integer from 0 to 20, got -1.'),
-    ("max_depth", 100, ValueError, 'max_depth must be "auto" or an integer from 0 to 20, got 100.'),
-    ("max_depth", 1.5, ValueError, 'max_depth must be "auto" or an integer from 0 to 20, got 1.5.'),
-    ("max_depth", True, ValueError, 'max_depth must be "auto" or an integer from 0 to 20, got True.'),
-    ("max_depth", None, ValueError, 'max_depth must be "auto" or an integer from 0 to 20, got None.'),
-    ("max_depth", np.array([1, 2]), ValueError, 'max_depth must be "auto" or an integer from 0 to 20'),
-    ("max_features", 0, ValueError, 'max_features must be "auto", "sqrt", "log2", None, an integer from 1 or a'),
-    ("max_features", -1, ValueError, "max_features must be"),
-    ("max_features", 1.5, ValueError, "max_features must be"),
-    ("max_features", 0.0, ValueError, "max_features must be"),
-    ("max_features", True, ValueError, "max_features must be"),
-    ("max_features", "all", ValueError, "max_features must be"),
-    ("split_share", 0, ValueError, 'split_share must be "auto" or a number strictly between 0 and 1, got 0.'),
-    ("split_share", 1.0, ValueError, 'split_share must be "auto" or a number strictly between 0 and 1, got 1.0.'),
-    ("split_share", math.nan, ValueError, 'split_share must be "auto" or a number strictly between 0 and 1, got nan.'),
-    ("balance", -0.1, ValueError, 'balance must be "auto" or a number from 0 to 1000, got -0.1.'),
-    ("balance", "some", ValueError, "balance must be \"auto\" or a number from 0 to 1000, got 'some'."),
-    (
-        "delta",
-        0,
-        ValueError,
-        "delta must be above 0, got 0. Gaussian noise requires a delta; for delta = 0, use a forest.",
-    ),
-    ("delta", -1e-6, ValueError, "delta must be a number from 0 to below 1, got -1e-06."),
-    ("delta", 1, ValueError, "delta must be a number from 0 to below 1, got 1."),
-    ("delta", math.nan, ValueError, "delta must be a number from 0 to below 1, got nan."),
-    ("delta", None, TypeError, "delta must be a number from 0 to below 1, got None."),
-    ("delta", True, TypeError, "delta must be a number from 0 to below 1, got True."),
-    ("n_rounds", 0, ValueError, 'n_rounds must be "auto" or an integer from 1 to 100000, got 0.'),
-    ("n_rounds", 10**6, ValueError, 'n_rounds must be "auto" or an integer from 1 to 100000, got 1000000.'),
-    ("n_rounds", 2.0, ValueError, 'n_rounds must be "auto" or an integer from 1 to 100000, got 2.0.'),
-    ("n_rounds", None, ValueError, 'n_rounds must be "auto" or an integer from 1 to 100000, got None.'),
-    ("learning_rate", -0.1, ValueError, 'learning_rate must be "auto" or a number from 0 to 1, got -0.1.'),
-    ("learning_rate", 1.5, ValueError, 'learning_rate must be "auto" or a number from 0 to 1, got 1.5.'),
-    ("learning_rate", "fast", ValueError, "learning_rate must be \"auto\" or a number from 0 to 1, got 'fast'."),
-    ("interactions", 1, ValueError, "interactions must be one of True, False, got 1."),
-    ("interactions", "auto", ValueError, "interactions must be one of True, False, got 'auto'."),
-    ("n_jobs", 0, ValueError, "n_jobs must not be 0; use None for all cores or a positive number of threads."),
-    ("random_state", "seed", ValueError, "'seed' cannot be used to seed a numpy.random.RandomState instance"),
-    ("domain", "auto", TypeError, "domain must be a Domain or 'infer', got a str. For example, pass Domain("),
-    ("domain", {"a": (0, 1)}, TypeError, "domain must be a Domain or 'infer', got a dict. For example, pass Domain("),
+    ("epsilon", 0, ValueError, r"^epsilon .*positive .*infinity .*got 0\.$"),
+    ("epsilon", -1.5, ValueError, r"^epsilon .*positive .*infinity .*got -1\.5\.$"),
+    ("epsilon", -math.inf, ValueError, r"^epsilon .*positive .*infinity .*got -inf\.$"),
+    ("epsilon", Fraction(-1, 3), ValueError, r"^epsilon .*positive .*infinity .*got Fraction\(-1, 3\)\.$"),
+    ("epsilon", math.nan, ValueError, r"^epsilon .*positive .*infinity .*got nan\.$"),
+    ("epsilon", "1", TypeError, r"^epsilon .*positive .*got '1'\.$"),
+    ("epsilon", None, TypeError, r"^epsilon .*positive .*got None\.$"),
+    ("epsilon", True, TypeError, r"^epsilon .*positive .*got True\.$"),
+    ("method", "forest", ValueError, r"^method .*'joint', 'diprime', .*'random', got 'forest'"),
+    ("method", None, ValueError, r"^method .*'random', got None"),
+    ("max_records_per_group", 0, ValueError, r"^max_records_per_group .*integer .*1 to 100, got 0\.$"),
+    ("max_records_per_group", 2.0, ValueError, r"^max_records_per_group .*integer .*1 to 100, got 2\.0\.$"),
+    ("class_weight", "equal", ValueError, r"^class_weight .*\bNone, \"balanced\" .*dict .*got 'equal'"),
+    ("class_weight", [1, 2], ValueError, r"^class_weight .*\bNone, \"balanced\" .*dict .*got \[1, 2\]"),
+    ("class_weight", {"a": 0}, ValueError, r"^class_weight .*1e-09 to 1e\+09, got 0 .*'a'\.$"),
+    ("class_weight", {"a": math.nan}, ValueError, r"^class_weight .*1e-09 to 1e\+09, got nan .*'a'\.$"),
+    ("class_weight", {"a": True}, ValueError, r"^class_weight .*1e-09 to 1e\+09, got True .*'a'\.$"),
+    ("disjoint_rows", "yes", ValueError, r"^disjoint_rows .*True, False, got 'yes'\.$"),
+    ("disjoint_rows", 1, ValueError, r"^disjoint_rows .*True, False, got 1\.$"),
+    ("disjoint_rows", None, ValueError, r"^disjoint_rows .*True, False, got None\.$"),
+    ("n_estimators", 0, ValueError, r'^n_estimators .*"auto" .*integer .*1 to 65535, got 0\.$'),
+    ("n_estimators", 10**6, ValueError, r'^n_estimators .*"auto" .*integer .*1 to 65535, got 1000000\.$'),
+    ("max_depth", -1, ValueError, r'^max_depth .*"auto" .*integer .*0 to 20, got -1\.$'),
+    ("max_depth", 100, ValueError, r'^max_depth .*"auto" .*integer .*0 to 20, got 100\.$'),
+    ("max_depth", 1.5, ValueError, r'^max_depth .*"auto" .*integer .*0 to 20, got 1\.5\.$'),
+    ("max_depth", True, ValueError, r'^max_depth .*"auto" .*integer .*0 to 20, got True\.$'),
+    ("max_depth", None, ValueError, r'^max_depth .*"auto" .*integer .*0 to 20, got None\.$'),
+    ("max_depth", np.array([1, 2]), ValueError, r'^max_depth .*"auto" .*integer .*0 to 20, got array'),
+    ("max_features", 0, ValueError, r'^max_features .*"auto", "sqrt", "log2", None, .*integer .*got 0\.$'),
+    ("max_features", -1, ValueError, r"^max_features .*got -1\.$"),
+    ("max_features", 1.5, ValueError, r"^max_features .*got 1\.5\.$"),
+    ("max_features", 0.0, ValueError, r"^max_features .*got 0\.0\.$"),
+    ("max_features", True, ValueError, r"^max_features .*got True\.$"),
+    ("max_features", "all", ValueError, r"^max_features .*got 'all'\.$"),
+    ("split_share", 0, ValueError, r'^split_share .*"auto" .*between 0 and 1, got 0\.$'),
+    ("split_share", 1.0, ValueError, r'^split_share .*"auto" .*between 0 and 1, got 1\.0\.$'),
+    ("split_share", math.nan, ValueError, r'^split_share .*"auto" .*between 0 and 1, got nan\.$'),
+    ("balance", -0.1, ValueError, r'^balance .*"auto" .*0 to 1000, got -0\.1\.$'),
+    ("balance", "some", ValueError, r"^balance .*\"auto\" .*0 to 1000, got 'some'\.$"),
+    ("delta", 0, ValueError, r"^delta .*above 0, got 0\. .*delta = 0, .*forest\.$"),
+    ("delta", -1e-6, ValueError, r"^delta .*0 to below 1, got -1e-06\.$"),
+    ("delta", 1, ValueError, r"^delta .*0 to below 1, got 1\.$"),
+    ("delta", math.nan, ValueError, r"^delta .*0 to below 1, got nan\.$"),
+    ("delta", None, TypeError, r"^delta .*0 to below 1, got None\.$"),
+    ("delta", True, TypeError, r"^delta .*0 to below 1, got True\.$"),
+    ("n_rounds", 0, ValueError, r'^n_rounds .*"auto" .*integer .*1 to 100000, got 0\.$'),
+    ("n_rounds", 10**6, ValueError, r'^n_rounds .*"auto" .*integer .*1 to 100000, got 1000000\.$'),
+    ("n_rounds", 2.0, ValueError, r'^n_rounds .*"auto" .*integer .*1 to 100000, got 2\.0\.$'),
+    ("n_rounds", None, ValueError, r'^n_rounds .*"auto" .*integer .*1 to 100000, got None\.$'),
+    ("learning_rate", -0.1, ValueError, r'^learning_rate .*"auto" .*0 to 1, got -0\.1\.$'),
+    ("learning_rate", 1.5, ValueError, r'^learning_rate .*"auto" .*0 to 1, got 1\.5\.$'),
+    ("learning_rate", "fast", ValueError, r"^learning_rate .*\"auto\" .*0 to 1, got 'fast'\.$"),
+    ("interactions", 1, ValueError, r"^interactions .*True, False, got 1\.$"),
+    ("interactions", "auto", ValueError, r"^interactions .*True, False, got 'auto'\.$"),
+    ("n_jobs", 0, ValueError, r"^n_jobs .*0; .*None "),
+    ("random_state", "seed", ValueError, r"^'seed' .*RandomState"),
+    ("domain", "auto", TypeError, r"^domain .*Domain or 'infer', got a str\. .*Domain\("),
+    ("domain", {"a": (0, 1)}, TypeError, r"^domain .*Domain or 'infer', got a dict\. .*Domain\("),
 ]
 BAD_IN_CONTEXT = [
-    (
-        "epsilon",
-        1e-15,
-        ValueError,
-        "epsilon is too small: each release needs an epsilon of at least 2^-40. Use a larger epsilon.",
-    ),
-    ("max_features", 4, ValueError, "max_features is 4, but the domain has only 3 features."),
-    ("domain", None, ValueError, "DiPriMeClassifier requires a domain: pass domain=Domain("),
-    (
-        "domain",
-        NUMBER,
-        ValueError,
-        "DiPriMeClassifier requires a domain with a target of type Categorical, got Numeric.",
-    ),
+    ("epsilon", 1e-15, ValueError, r"^epsilon .*too small: .*2\^-40\."),
+    ("max_features", 4, ValueError, r"^max_features .*4, .*3 features\.$"),
+    ("domain", None, ValueError, r"^DiPriMeClassifier .*domain: .*domain=Domain\("),
+    ("domain", NUMBER, ValueError, r"^DiPriMeClassifier .*domain .*target .*Categorical, got Numeric\.$"),
 ]
 
 
@@ -297,24 +252,21 @@ def test_fit_refuses_invalid_parameters_with_one_sentence(X, y, name, value, kin
         DiPriMeClassifier if name in inspect.signature(DiPriMeClassifier).parameters else DiPriMeBoostingClassifier
     )
     model = estimator(**{"domain": YES_NO, name: value})
-    with pytest.raises(kind) as caught:
+    with pytest.raises(kind, match=message) as caught:
         model.fit(X, y)
     assert type(caught.value) is kind
-    assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
     with pytest.raises(NotFittedError):
         model.predict(X)
 
 
 def test_missing_domain_is_refused(X, y):
-    with pytest.raises(ValueError, match=r"domain='infer' infers it from the data, which is not private\.$"):
+    with pytest.raises(ValueError, match=r"^DiPriMeRegressor .*domain='infer' .*not private\.$"):
         DiPriMeRegressor().fit(X, X[:, 0])
 
 
 def test_regressor_refuses_categorical_targets(X):
-    with pytest.raises(
-        ValueError, match=r"DiPriMeRegressor requires a domain with a target of type Numeric, got Categ"
-    ):
+    with pytest.raises(ValueError, match=r"^DiPriMeRegressor .*target .*Numeric, got Categorical"):
         DiPriMeRegressor(domain=YES_NO).fit(X, X[:, 0])
 
 
@@ -323,7 +275,7 @@ def test_regressor_refuses_categorical_targets(X):
 def test_methods_of_one_feature_refuse_more(method, max_features):
     domain = Domain({f"x{i}": Numeric(0, 1) for i in range(9)}, Categorical([0, 1]))
     model = DiPriMeClassifier(domain=domain, method=method, max_features=max_features)
-    with pytest.raises(ValueError, match=f'max_features must be 1 for method="{method}"'):
+    with pytest.raises(ValueError, match=rf'^max_features .*1 for method="{method}"'):
         model.fit(np.zeros((5, 9)), np.zeros(5))
     model.set_params(max_features=1).fit(np.zeros((5, 9)), np.zeros(5))
 

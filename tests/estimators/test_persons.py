@@ -128,10 +128,10 @@ def test_defaults_depend_on_people_not_records():
 def test_contribution_bound_without_groups_is_refused(kind):
     X, y, groups = data_of(kind)
     for data in ((X, y), [sources.batches([(X, y)])], [sources.batches([(X, y, None)])]):
-        with pytest.raises(ValueError, match=r"requires groups\. Pass groups to fit"):
+        with pytest.raises(ValueError, match="max_records_per_group=3 requires groups"):
             estimator(kind, 3).fit(*data)
     for bad in (0, 101, 2.0, True, "auto", None):
-        with pytest.raises(ValueError, match="max_records_per_group must be an integer from 1 to 100"):
+        with pytest.raises(ValueError, match=rf"^max_records_per_group .*1 to 100, got {bad!r}"):
             estimator(kind, bad).fit(X, y, groups=groups)
 
 
@@ -140,7 +140,7 @@ def test_groups_of_other_lengths_or_batches_are_refused():
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[900, 900, 899\]"):
         estimator(DiPriMeClassifier).fit(X, y, groups=groups[1:])
     for batches in ([(X, y, groups), (X, y)], [(X, y), (X, y, groups)]):
-        with pytest.raises(ValueError, match="Some batches have groups and others do not"):
+        with pytest.raises(ValueError, match=r"Some batches .*groups"):
             estimator(DiPriMeClassifier).fit(sources.batches(batches))
 
 
@@ -148,9 +148,9 @@ def test_groups_of_other_lengths_or_batches_are_refused():
 def test_baselines_refuse_groups(kind):
     X, y, groups = data_of(kind)
     model = kind(domain=DOMAINS["regression" if "Regressor" in kind.__name__ else "classification"], max_depth=1)
-    with pytest.raises(ValueError, match="does not support groups: it protects single records"):
+    with pytest.raises(ValueError, match=rf"^{kind.__name__} .*groups: .*single records"):
         model.fit(X, y, groups=groups)
-    with pytest.raises(ValueError, match="does not support groups: it protects single records"):
+    with pytest.raises(ValueError, match=rf"^{kind.__name__} .*groups: .*single records"):
         model.fit(sources.batches([(X, y, groups)]))
     model.fit(X, y, groups=None)
 
@@ -182,5 +182,5 @@ def test_models_with_and_without_groups_are_not_merged():
     assert Ledger.from_json(merged.privacy_.to_json()) == merged.privacy_
     assert merge([single, single], disjoint=True).privacy_.max_records_per_group is None
     for pair in ([two, single], [single, two]):
-        with pytest.raises(ValueError, match="protects people with one that protects single records"):
+        with pytest.raises(ValueError, match=r"protects people .*single records"):
             merge(pair, disjoint=True)

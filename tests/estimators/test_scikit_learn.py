@@ -75,7 +75,7 @@ def test_pipelines_searches_and_cross_validation_accept_estimators(X, y):
     model = DiPriMeClassifier(20, YES_NO, random_state=0)
     pipeline = make_pipeline(StandardScaler(), DiPriMeClassifier(20, "infer", random_state=0)).fit(X, y)
     assert pipeline.score(X, y) > 0.85
-    with pytest.raises(ValueError, match="does not support sample_weight"):
+    with pytest.raises(ValueError, match=r"^DiPriMeClassifier .*sample_weight"):
         pipeline.fit(X, y, diprimeclassifier__sample_weight=np.ones(len(y)))
     assert cross_val_score(model, X, y, cv=3).mean() > 0.85
     grid = {"max_depth": [1, 3], "epsilon": np.array([0.01, 50]), "disjoint_rows": np.array([True, False])}
@@ -130,9 +130,8 @@ def test_meta_estimators_with_encoded_classes_raise_a_remedy(X, meta, classifier
 @pytest.mark.parametrize("y", [[0, 1], [0, 0], [7, -5]])
 def test_error_about_numbers_depends_only_on_the_dtype(y, classifier):
     model = classifier(1.0, YES_NO)
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(TypeError, match=r"^y has dtype int64, .*classes .*text\."):
         model.fit(np.zeros((2, 3)), np.array(y))
-    assert str(caught.value).startswith("y has dtype int64, but its classes in the domain are text. Convert y. For")
     model.fit(np.zeros((2, 3)), np.array(y, dtype=object))  # objects may be of any type: these are no classes
 
 

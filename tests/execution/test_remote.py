@@ -83,7 +83,7 @@ def test_failure_names_the_error_type_without_its_text():
 
     failure = count_people(Opaque(SECRET))
     assert isinstance(failure, TaskFailure)
-    assert "could not count people (KeyError)" in failure.sentence
+    assert "count people (KeyError)" in failure.sentence
     assert SECRET not in repr(failure)
     with pytest.raises(RuntimeError, match="KeyError"):
         unwrap(failure)
@@ -128,8 +128,8 @@ def test_rows_are_encoded_as_in_memory(n, mark_outside):
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
-        (np.zeros((2, 3)), ["no", "yes"], "In partition 4 of the data: X has 3 features"),
-        (np.zeros((2, 2), dtype=object), ["no"], "In partition 4 of the data: .*inconsistent"),
+        (np.zeros((2, 3)), ["no", "yes"], "partition 4 .*X has 3 features"),
+        (np.zeros((2, 2), dtype=object), ["no"], "partition 4 .*inconsistent"),
     ],
 )
 def test_partition_of_another_shape_is_invalid_input(X, y, message):
@@ -150,7 +150,7 @@ def test_errors_of_other_packages_are_not_quoted(work):
             return encoded(Records(np.zeros((1, 2), dtype=object), Column([error])), number=4)
         return work(Opaque(iter([error])), Opaque(_raise), Opaque(None), Opaque(4))
 
-    with pytest.raises(ValueError, match="In partition 4 of the data: y has dtype"):
+    with pytest.raises(ValueError, match=r"partition 4 .*y has dtype"):
         unwrap(found(ValueError("y has dtype bytes.")))
     failure = found(pa.lib.ArrowInvalid(SECRET))
     assert "(ArrowInvalid)" in failure.sentence
@@ -171,7 +171,7 @@ def test_digest_of_rows_includes_digests_of_ids():
     one, other = (of_persons(ids) for ids in (["ann", "bob"], ["bob", "ann"]))
     assert one.records.persons.tolist() == other.records.persons[::-1].tolist()
     assert remote.digest_of(one, b"key") != remote.digest_of(other, b"key")
-    with pytest.raises(ValueError, match=r"In partition 3 of the data: .*\[2, 2, 1\]"):
+    with pytest.raises(ValueError, match=r"partition 3 .*\[2, 2, 1\]"):
         of_persons(["ann"])
 
 
@@ -275,7 +275,7 @@ class TestDigests:
         assert unwrap(remote.work_on_rows(bundled, Opaque(WorkItem("run", 0, [], total_weight)))) == 10
         for parts in ([first, other], [second, first], [first]):
             result = remote.work_on_rows(remote.bundle_partitions(digests, *parts), Opaque(item(0, [])))
-            with pytest.raises(RuntimeError, match="the rows had changed, so there is no model"):
+            with pytest.raises(RuntimeError, match=r"rows .*changed"):
                 unwrap(result)
 
     def test_failed_encoding_is_passed_on(self):

@@ -109,7 +109,7 @@ def test_too_large_sums_of_weights_are_refused(make, monkeypatch):
     monkeypatch.setattr(module, "MAX_ROWS", 100)
     rows, target = EncodedRows(np.zeros((10, 2), dtype=np.uint8)), np.zeros(10, dtype=np.int32)
     make(rows, target, layout, ONE, np.full(10, 10, dtype=np.uint8))
-    with pytest.raises(ValueError, match="record weight exceeds the supported maximum of 100"):
+    with pytest.raises(ValueError, match=r"record weight .*maximum of 100\."):
         make(rows, target, layout, ONE, np.array([11] + [10] * 9, dtype=np.uint8))
 
 
@@ -124,9 +124,9 @@ def test_too_many_rows_or_weights_are_refused():
     most, of_partition = 1 << 40, 1 << 31
     module.check_weight(most)
     module.check_sizes([of_partition] * 512)
-    with pytest.raises(ValueError, match=r"record weight exceeds the supported maximum of 1,099,511,627,776\. Reduce"):
+    with pytest.raises(ValueError, match=r"record weight .*1,099,511,627,776\. .*max_records_per_group"):
         module.check_weight(most + 1)
-    with pytest.raises(ValueError, match=r"more than the maximum of 1,099,511,627,776 rows\.$"):
+    with pytest.raises(ValueError, match=r"data .*1,099,511,627,776 rows\.$"):
         module.check_sizes([*[of_partition] * 512, 1])
-    with pytest.raises(ValueError, match=r"A partition has more than the maximum of 2,147,483,648 rows"):
+    with pytest.raises(ValueError, match=r"partition .*2,147,483,648 rows"):
         module.check_sizes([0, of_partition + 1])

@@ -230,7 +230,7 @@ def test_categories_without_an_onnx_type_are_refused(categories):
     domain = Domain({"fine": Numeric(0, 1), "odd one": Categorical(categories)}, Numeric(0, 1))
     model = DiPriMeRegressor(1, domain, max_depth=1).fit([[0.5, categories[0]]], [0.5])
     for export in (to_onnx, lambda m: onnx_inputs(m, [[0.5, categories[0]]])):
-        with pytest.raises(ValueError, match="'odd one' has categories that are neither all text nor all numbers"):
+        with pytest.raises(ValueError, match=r"'odd one' .*categories .*neither"):
             export(model)
 
 
@@ -238,7 +238,7 @@ def test_categories_without_an_onnx_type_are_refused(categories):
 def test_classes_without_an_onnx_type_are_refused(classes):
     model = DiPriMeClassifier(1, Domain({"a": Numeric(0, 1)}, Categorical(classes)), max_depth=1)
     model.fit([[0.5]], [classes[0]])
-    with pytest.raises(ValueError, match="The classes are neither all text nor all numbers"):
+    with pytest.raises(ValueError, match=r"classes .*neither"):
         to_onnx(model)
 
 
@@ -247,7 +247,7 @@ def test_wrong_columns_are_refused_like_predict():
     model = fit("regression", X, y, max_depth=1)
     with pytest.raises(ValueError, match="X has 3 features"):
         onnx_inputs(model, X[:, :3])
-    with pytest.raises(TypeError, match="'level' has dtype str, but the domain declares numbers"):
+    with pytest.raises(TypeError, match=r"'level' has dtype str, .*declares numbers"):
         onnx_inputs(model, X.astype(str))
 
 

@@ -75,7 +75,7 @@ def test_budget_that_does_not_add_up_is_refused():
         (None, None, math.inf),
         (None, None, Fraction(1) + Fraction(1, 10**30)),
     ]:
-        with pytest.raises(AssertionError, match=r"The plan of the fit spends .*, and its budget is 1\."):
+        with pytest.raises(AssertionError, match=r"the fit .*budget is 1\."):
             BudgetPlan(Fraction(1), counts, window, trees)
 
 
@@ -89,9 +89,9 @@ def test_trees_that_do_not_add_up_are_refused(task, what):
         "levels": [*trees.levels[:-1], (*trees.levels[-1], more)],
         "leaves": replace(trees.leaves, n_releases=2),
     }
-    with pytest.raises(AssertionError, match=f"The plan of the trees spends .*, and its budget is {trees.budget}"):
+    with pytest.raises(AssertionError, match=rf"the trees .*budget is {trees.budget}\."):
         replace(trees, **{what: changed[what]})
-    with pytest.raises(AssertionError, match="The plan of the trees spends"):
+    with pytest.raises(AssertionError, match=r"the trees .*budget is "):
         replace(trees, budget=trees.budget - Fraction(1, 10**30))
 
 
@@ -217,7 +217,7 @@ def test_plan_is_paid_in_order_with_matching_receipts(method, task, disjoint_row
 
 def test_plan_beyond_the_budget_is_refused():
     _, _, trees = planned("diprime", "binary")
-    with pytest.raises(ValueError, match="does not cover leaf sums"):
+    with pytest.raises(ValueError, match="not cover leaf sums"):
         trees.pay(open_account(trees.budget - Fraction(1, 10**30)))
 
 
@@ -225,7 +225,7 @@ def test_plans_are_refused_by_their_sum(monkeypatch):
     """Without them, a plan that spends twice as much on counts would be made."""
     double = plan.counts_charge
     monkeypatch.setattr(plan, "counts_charge", lambda layout, epsilon: double(layout, 2 * epsilon))
-    with pytest.raises(AssertionError, match="The plan of the fit spends 153/50, and its budget is 3"):
+    with pytest.raises(AssertionError, match=r"the fit .*153/50, .*budget is 3\."):
         BudgetPlan.make(settings_of("joint"), DOMAINS["binary"])
     monkeypatch.setattr(plan, "check_sum", lambda *_: None)
     assert BudgetPlan.make(settings_of("joint"), DOMAINS["binary"]).counts.total == Fraction(3, 25)

@@ -134,11 +134,9 @@ def test_counts_are_charged_at_their_calibration(monkeypatch, name):
 def test_receipt_of_counts_is_used_once():
     layout, paid = LAYOUTS["three"], pay(counts_charge(LAYOUTS["three"], Fraction(1)))
     release_counts(np.zeros(3, dtype=np.int64), layout, paid, RandomSource(0))
-    with pytest.raises(
-        UnpaidReleaseError, match="class counts: 1 releases requested, but only 0 of 1 charged releases are left"
-    ):
+    with pytest.raises(UnpaidReleaseError, match=r"class counts: 1 .*0 of 1 charged"):
         release_counts(np.zeros(3, dtype=np.int64), layout, paid, RandomSource(0))
-    with pytest.raises(UnpaidReleaseError, match="released by discrete Laplace"):
+    with pytest.raises(UnpaidReleaseError, match=r"exponential mechanism, .*discrete Laplace"):
         release_counts(np.zeros(3, dtype=np.int64), layout, receipt(Mechanism.EXPONENTIAL), RandomSource(0))
 
 
@@ -479,13 +477,13 @@ def test_windows_of_nodes_are_released_as_often_as_rounds_were_paid_for(times):
     for left in reversed(range(times)):
         release_windows(counted([[1], [2, 3]], SMALL), SMALL, receipt, RandomSource(0))
         assert receipt.unused == 2 * left, "two quantiles a round, however many nodes there are"
-    with pytest.raises(UnpaidReleaseError, match=f"0 of {2 * times} charged releases are left"):
+    with pytest.raises(UnpaidReleaseError, match=f"0 of {2 * times} charged"):
         release_windows(counted([[1], [2, 3]], SMALL), SMALL, receipt, RandomSource(0))
 
 
 def test_clipping_range_needs_receipts_for_two_quantiles():
     charge = window_charge(NUMBER, Fraction(1))
-    with pytest.raises(UnpaidReleaseError, match="2 releases requested, but only 1 of 1 charged releases are left"):
+    with pytest.raises(UnpaidReleaseError, match=r": 2 .*1 of 1 charged"):
         release_windows(counted([[1]], SMALL), SMALL, pay(replace(charge, n_releases=1)), RandomSource(0))
 
 
@@ -576,7 +574,5 @@ def test_receipt_of_leaves_is_used_once():
     receipt = pay(leaf_charge(layout, Fraction(1), 3, "", STRICT))
     arguments = np.zeros((3, 2, 2), dtype=np.int64), layout, layout.whole_range, receipt, STRICT
     release_leaves(*arguments, RandomSource(0))
-    with pytest.raises(
-        UnpaidReleaseError, match="leaf sums: 3 releases requested, but only 0 of 3 charged releases are left"
-    ):
+    with pytest.raises(UnpaidReleaseError, match=r"leaf sums: 3 .*0 of 3 charged"):
         release_leaves(*arguments, RandomSource(0))

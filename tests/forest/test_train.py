@@ -329,7 +329,7 @@ def test_budget_that_does_not_add_up_stops_a_fit_before_anything_is_read(monkeyp
     tiny = Fraction(1, 10**30)
     monkeypatch.setattr(plan, "share_of", lambda epsilon, share: share_of(epsilon, share) + tiny)
     watched = WatchedFit(method, task, **sizes)
-    with pytest.raises(AssertionError, match="The plan of the fit spends"):
+    with pytest.raises(AssertionError, match=r"the fit .*budget is "):
         watched.run()
     assert watched.engine is None, "no engine has the rows yet"
     assert watched.ledger.charges == ()
@@ -343,7 +343,7 @@ def test_trees_that_do_not_add_up_stop_a_fit_before_a_row_is_read(monkeypatch, m
     leaf_charge = plan.leaf_charge
     monkeypatch.setattr(plan, "leaf_charge", lambda layout, epsilon, *rest: leaf_charge(layout, 2 * epsilon, *rest))
     releases, watched = Releases(monkeypatch), WatchedFit(method, task, **sizes)
-    with pytest.raises(AssertionError, match="The plan of the trees spends"):
+    with pytest.raises(AssertionError, match=r"the trees .*budget is "):
         watched.run()
     assert {call.name for call in watched.engine.calls} <= {"target_counts"}
     assert {*charged_of(watched.ledger)} <= {"row count", "class counts", "target clipping range"}
@@ -356,7 +356,7 @@ def test_trees_that_do_not_add_up_stop_a_fit_before_a_row_is_read(monkeypatch, m
 @pytest.mark.parametrize("method", METHODS)
 def test_ledger_without_room_stops_a_fit_before_anything_is_read(method, task, sizes):
     watched = WatchedFit(method, task, spent=Fraction(3), **sizes)
-    with pytest.raises(ValueError, match="The budget of epsilon = 3 does not cover"):
+    with pytest.raises(ValueError, match=r"epsilon = 3 .*epsilon = 3 .*already"):
         watched.run()
     assert watched.engine.calls == []
 

@@ -98,23 +98,23 @@ def test_ledger_that_does_not_add_up_stops_the_fit(small, monkeypatch):
         return train(engine, domain, settings, plan, open_account(settings.epsilon), *rest)
 
     monkeypatch.setattr("diprime.estimators.forest.train", spends_more)
-    with pytest.raises(ValueError, match=r"The budget of epsilon = 1 does not cover"):
+    with pytest.raises(ValueError, match=r"epsilon = 1 .*already"):
         fit("classification", *small["classification"])
     monkeypatch.setattr("diprime.estimators.forest.train", spends_nothing)
-    with pytest.raises(AssertionError, match="The ledger's total, 0, is not epsilon, 1"):
+    with pytest.raises(AssertionError, match=r"total, 0, .*epsilon, 1\."):
         fit("classification", *small["classification"])
 
 
 def test_fit_that_costs_more_than_its_budget_charge_is_stopped(small, monkeypatch):
     monkeypatch.setattr("diprime.estimators.trees.PrivateTrees._loss", lambda *_: PureEpsilon(Fraction(1, 2)).loss(1))
-    with pytest.raises(AssertionError, match="is not what was charged"):
+    with pytest.raises(AssertionError, match=r"ledger's loss, .*charged, "):
         fit("classification", *small["classification"])
 
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", METHODS)
 def test_published_accounting_is_not_private(small, method, task):
-    with pytest.warns(PrivacyWarning, match="understates the privacy loss") as caught:
+    with pytest.warns(PrivacyWarning, match="DiPriMe paper") as caught:
         ledger = fit(task, *small[task], method=method, estimators=PAPER).privacy_
     assert len(caught) == 1
     assert ledger.total == 1
@@ -136,7 +136,7 @@ def test_seed_voids_the_guarantee_with_a_warning(small, random_state):
 
 
 def test_inferred_domain_voids_the_guarantee_with_a_warning(small):
-    with pytest.warns(PrivacyWarning, match="The domain was inferred from the data") as caught:
+    with pytest.warns(PrivacyWarning, match=r"domain .*inferred") as caught:
         ledger = fit("classification", *small["classification"], domain="infer").privacy_
     assert [w.filename for w in caught] == [fit.__code__.co_filename]
     assert not ledger.is_private

@@ -12,6 +12,7 @@ import datetime
 import io
 import math
 import pickle
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -284,7 +285,7 @@ def first_code(domain, table):
 
 def is_refused(error):
     """Return whether a dtype is refused, or a text in a file that is no number or date."""
-    return "dtype" in str(error) or "a value that is not a" in str(error)
+    return "dtype" in str(error) or re.search(r"'x', in row \d", str(error)) is not None
 
 
 def only(found):
@@ -511,7 +512,7 @@ def test_spark_refuses_nested_columns_by_type(spark, kind):
     from diprime.sources.spark import SparkTable
 
     for rows in ([], [(None, 0)]):
-        with pytest.raises(TypeError, match=r"Column 'whole' of X has the unsupported type"):
+        with pytest.raises(TypeError, match=r"'whole' of X .*unsupported type"):
             SparkTable(spark.createDataFrame(rows, f"whole {kind}, y int"), Roles("y"))
 
 
@@ -531,7 +532,7 @@ def test_nested_columns_are_refused_by_dtype(dtype, empty, name):
     table = pa.table({"x": column})
     frames = [table, pl.from_arrow(table), pd.DataFrame({"x": pd.Series(column, dtype=pd.ArrowDtype(dtype))})]
     for frame in frames:
-        with pytest.raises(TypeError, match=r"Column 'x' of X has dtype .*, which is neither numbers nor text"):
+        with pytest.raises(TypeError, match=r"'x' of X has dtype .*neither"):
             DOMAIN_OF[name].encode(frame)
-        with pytest.raises(TypeError, match=r"has dtype .*, which is neither numbers nor text"):
+        with pytest.raises(TypeError, match=r"has dtype .*neither"):
             DOMAIN_OF[name].encode_target(frame["x"])

@@ -75,7 +75,8 @@ def test_memory_is_reserved_before_the_charge(kind, monkeypatch):
     with Budget(2) as budget, pytest.raises(MemoryError) as error:
         CHARGED[kind]()
     assert budget.entries == ()
-    assert error.value.__notes__ == ["The budget was not charged."]
+    [note] = error.value.__notes__
+    assert "not charged" in note
 
 
 NOT_CHARGED = {
@@ -99,4 +100,5 @@ def test_errors_before_data_are_read_state_that_nothing_was_charged(kind):
     with Budget(2) as budget, pytest.raises((TypeError, ValueError)) as error:
         NOT_CHARGED[kind]()
     assert budget.entries == ()
-    assert error.value.__notes__ == ["The budget was not charged."]
+    [note] = error.value.__notes__
+    assert "not charged" in note

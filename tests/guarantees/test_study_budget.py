@@ -104,9 +104,9 @@ def test_request_beyond_the_budget_is_refused_before_data_are_read(kind, task, p
     with Budget(0.5, 1e-7) as budget:
         for epsilon in (1.0, float("inf")):
             model = made(kind, task, parameters, epsilon)
-            with pytest.raises(BudgetError, match=f"does not cover {kind.__name__}"):
+            with pytest.raises(BudgetError, match=f"not cover {kind.__name__}"):
                 model.fit(Unreadable(), Unreadable())
-            with pytest.raises(BudgetError, match="does not cover"):
+            with pytest.raises(BudgetError, match=f"not cover {kind.__name__}"):
                 model.fit(sources.batches(unreadable_batches()))
         assert not hasattr(model, "privacy_")
     assert budget.entries == ()
@@ -120,12 +120,12 @@ def test_request_beyond_the_budget_is_refused_before_data_are_read(kind, task, p
 def test_request_without_privacy_is_refused_before_data_are_read(kind, task, parameters):
     with Budget(5, 1e-5) as budget:
         for waived in ({"random_state": 0}, {"domain": "infer"}):
-            with pytest.raises(BudgetError, match=f"A budget cannot be charged for a fit of {kind.__name__}"):
+            with pytest.raises(BudgetError, match=rf"fit of {kind.__name__} .*not private"):
                 made(kind, task, parameters).set_params(**waived).fit(Unreadable(), Unreadable())
         if kind in (DPRandomForestRegressor, ESTIMATORS[CLASSES]):
             published = {"accounting": "paper"} if kind is DPRandomForestRegressor else {}
             kind = PAPER.get(CLASSES) if kind is ESTIMATORS[CLASSES] else kind
-            with pytest.raises(BudgetError, match="understates the privacy loss"):
+            with pytest.raises(BudgetError, match="DiPriMe paper"):
                 made(kind, task, {**parameters, **published}).fit(Unreadable(), Unreadable())
     assert budget.entries == ()
 
@@ -191,7 +191,7 @@ def test_missing_disk_space_is_not_charged(kind, monkeypatch, tmp_path):
     n_needed = len(n_files)
     assert n_needed >= 2, "of the codes, and of what learns"
     for n_free in range(n_needed):
-        with Budget(5, 1e-5) as budget, pytest.raises(OSError, match="No space is left"):
+        with Budget(5, 1e-5) as budget, pytest.raises(OSError, match=r"No space .*scratch"):
             fit()
         assert budget.entries == (), n_free
 
@@ -299,7 +299,7 @@ def test_cross_validation_charges_every_fit(kind, parameters, n_jobs, tmp_path):
 
 def test_cross_validation_beyond_the_budget_fails_every_further_fit(tmp_path):
     X, y = make(NUMBERS, 200)
-    with Budget(0.5) as budget, pytest.warns(FitFailedWarning, match="does not cover DiPriMeRegressor"):
+    with Budget(0.5) as budget, pytest.warns(FitFailedWarning, match="not cover DiPriMeRegressor"):
         scores = cross_val_score(made(ESTIMATORS[NUMBERS], NUMBERS, {}, 0.25), X, y, cv=4)
     assert np.isnan(scores).tolist() == [False, False, True, True]
     assert len(budget.entries) == 2
@@ -307,7 +307,7 @@ def test_cross_validation_beyond_the_budget_fails_every_further_fit(tmp_path):
 
 def test_workers_cannot_charge_a_budget_in_memory():
     X, y = make(NUMBERS, 200)
-    with Budget(5) as budget, pytest.raises(ValueError, match=r"(?s)in the memory of process .* Budget\.create"):
+    with Budget(5) as budget, pytest.raises(ValueError, match=r"(?s)memory of process .* Budget\.create"):
         cross_val_score(made(ESTIMATORS[NUMBERS], NUMBERS, {}), X, y, cv=3, n_jobs=2)
     assert budget.entries == ()
 
@@ -371,7 +371,7 @@ def test_merge_refuses_models_of_the_same_study(kinds):
         a, b = clone(model).fit(X[:50], y[:50]), clone(model).fit(X[50:100], y[50:100])
     with Budget(1, 1e-5) as south:
         c = clone(model).fit(X[100:], y[100:])
-    with pytest.raises(ValueError, match=rf"study {north.study}\), because they describe the same people"):
+    with pytest.raises(ValueError, match=rf"study {north.study}\), .*same people"):
         merge([a, b], disjoint=True)
     merged = merge([a, c, clone(model).fit(X, y)], disjoint=True)
     assert merged.privacy_.total == 1
@@ -393,7 +393,7 @@ def test_score_is_charged_to_the_budgets_of_its_model(tmp_path):
         model = pickle.loads(pickle.dumps(ESTIMATORS[NUMBERS](0.5, DOMAINS[NUMBERS]).fit(X, y)))
     merged = diprime.merge([model], disjoint=True)
     for carrying in (model, merged):
-        with pytest.raises(BudgetError, match="does not cover a score"):
+        with pytest.raises(BudgetError, match=r"not cover .*score of DiPriMe"):
             diprime.private_score(carrying, X, y, 5.0)
     diprime.private_score(model, X, y, 0.5)
     assert budget.spent == PrivacyLoss(Fraction(1))
@@ -405,7 +405,7 @@ def test_search_is_charged_to_the_budgets_of_its_estimator():
         carrying = pickle.loads(pickle.dumps(ESTIMATORS[NUMBERS](domain=DOMAINS[NUMBERS])))
     search = diprime.PrivateSearch(carrying, {"max_depth": [1, 2]}, epsilon=1).fit(X, y)
     assert search.privacy_.studies == [budget.study]
-    with pytest.raises(BudgetError, match="does not cover"):
+    with pytest.raises(BudgetError, match=r"not cover .*score of DiPriMe"):
         diprime.private_score(search.best_estimator_, X, y, 0.1)
     assert budget.spent == PrivacyLoss(Fraction(1))
 
@@ -450,10 +450,7 @@ def test_budget_below_the_cost_of_a_learnt_domain_refuses_before_data_are_read()
     X, y = make(NUMBERS, 8000)
     with Budget(2) as outer:
         domain = diprime.Domain.learn(X, y, 0.5, task="regression")
-        words = (
-            r"does not cover .* with epsilon = 1, including epsilon = 0\.5 for its domain\. "
-            r"The remaining budget is epsilon = 1\.25 "
-        )
+        words = r"not cover .* epsilon = 1, .*epsilon = 0\.5 .*domain\. .*epsilon = 1\.25 "
         with Budget(1.25) as inner, pytest.raises(BudgetError, match=words):
             ESTIMATORS[NUMBERS](1.0, domain).fit(None, y)
         assert inner.entries == ()
@@ -465,7 +462,7 @@ def test_budget_below_the_cost_of_domain_learning_refuses_before_data_are_read()
     X, _ = make(NUMBERS, 200)
     domain = diprime.Domain({f"x{i}": diprime.Numeric() for i in range(X.shape[1])}, DOMAINS[NUMBERS].target)
     model = ESTIMATORS[NUMBERS](1.0, domain)
-    with Budget(Fraction(19, 20)) as budget, pytest.raises(BudgetError, match="does not cover"):
+    with Budget(Fraction(19, 20)) as budget, pytest.raises(BudgetError, match="not cover DiPriMeRegressor"):
         model.fit(Unreadable(), Unreadable())
     assert budget.entries == ()
 
@@ -509,7 +506,7 @@ def test_budget_contexts_are_those_active_when_the_fit_starts():
     model = ESTIMATORS[NUMBERS](1.0, DOMAINS[NUMBERS]).fit(sources.batches(leaving()))
     assert (left.spent, model.privacy_.studies) == (PrivacyLoss(Fraction(1)), [left.study])
     try:
-        with pytest.raises(BudgetError, match="that is not private"):
+        with pytest.raises(BudgetError, match=r"DiPriMeRegressor .*not private\. random_state "):
             ESTIMATORS[NUMBERS](1.0, DOMAINS[NUMBERS], random_state=1).fit(sources.batches(entering()))
     finally:
         entered.__exit__(None, None, None)

@@ -99,8 +99,8 @@ def changed(forest, name, value):
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("features", 5, "feature that the domain does not have"),
-        ("features", -1, "feature that the domain does not have"),
+        ("features", 5, "split .*feature .*domain"),
+        ("features", -1, "split .*feature .*domain"),
         ("values", np.nan, "multiple of the quantum"),
         ("values", np.inf, "multiple of the quantum"),
         ("values", 2.0**40, "too large"),
@@ -108,9 +108,9 @@ def changed(forest, name, value):
         ("values", 2.0**-60, "multiple of the quantum"),
         ("offset", np.nan, "multiple of the quantum"),
         ("offset", -(2.0**40), "too large"),
-        ("counts", np.inf, "number of records is impossible"),
-        ("code_weights", np.nan, "records of a code is impossible"),
-        ("code_weights", -1e17, "records of a code is impossible"),
+        ("counts", np.inf, "leaf's number .*records"),
+        ("code_weights", np.nan, "number .*records of a code"),
+        ("code_weights", -1e17, "number .*records of a code"),
     ],
 )
 def test_impossible_arrays_are_refused(name, value, reason):
@@ -122,7 +122,7 @@ def test_impossible_arrays_are_refused(name, value, reason):
 @pytest.mark.parametrize("quantum", [0.0, -0.5, 0.75, np.nan, np.inf, 2.0**-500, 2.0**500])
 def test_a_quantum_that_is_no_power_of_two_is_refused(quantum):
     forest = made_forest(0, DOMAINS["two"])
-    with pytest.raises(ValueError, match="quantum is not a power of two"):
+    with pytest.raises(ValueError, match=r"quantum .*power of two"):
         replace(forest, quantum=quantum).check(DOMAINS["two"])
 
 

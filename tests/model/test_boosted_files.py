@@ -169,28 +169,28 @@ def test_steps_of_any_size_are_refused_or_sound(target, stride):
 @pytest.mark.parametrize(
     ("entries", "reason"),
     [
-        ({"model": None}, "does not state the kind of model"),
-        ({"model": "neural network"}, "does not state the kind of model"),
-        ({"model": ["boosting"]}, "not a valid model"),
+        ({"model": None}, "state .*kind"),
+        ({"model": "neural network"}, "state .*kind"),
+        ({"model": ["boosting"]}, "valid model: "),
         ({"model": "forest"}, "unknown entries"),
-        ({"model": "forest", **WITHOUT}, "the lengths of its arrays"),
+        ({"model": "forest", **WITHOUT}, "lengths .*arrays"),
         ({"quantum_exponent": None}, "quantum_exponent is missing"),
-        ({"quantum_exponent": 1.0}, "quantum_exponent is missing from its header, or has the wrong type"),
-        ({"quantum_exponent": True}, "quantum_exponent is missing from its header, or has the wrong type"),
-        ({"quantum_exponent": 10**9}, "too large or too small"),
-        ({"quantum_exponent": -(10**9)}, "too large or too small"),
-        ({"quantum_exponent": 0}, "multiple of the quantum"),
+        ({"quantum_exponent": 1.0}, "quantum_exponent .*wrong type"),
+        ({"quantum_exponent": True}, "quantum_exponent .*wrong type"),
+        ({"quantum_exponent": 10**9}, "quantum .*large or .*small"),
+        ({"quantum_exponent": -(10**9)}, "quantum .*large or .*small"),
+        ({"quantum_exponent": 0}, "multiple .*quantum"),
         ({"code_noise": None}, "code_noise is missing"),
-        ({"code_noise": -1.0}, "noise of the numbers of records is impossible"),
-        ({"records_noise": -1.0}, "noise of the numbers of records is impossible"),
-        ({"n_records": 1e17}, "the number of records is impossible"),
-        ({"trees_of_fits": []}, "trees of its fits do not add up"),
-        ({"trees_of_fits": [9, -1]}, "trees of its fits do not add up"),
-        ({"trees_of_fits": [8.0]}, "are not integers"),
-        ({"quantum_exponent": -200}, "too large to be added up"),
-        ({"format": 2}, "has format 2, but diprime"),
-        ({"task": "regression"}, "task"),
-        ({"depths": [1]}, "the lengths of its arrays"),
+        ({"code_noise": -1.0}, "noise .*numbers .*records "),
+        ({"records_noise": -1.0}, "noise .*numbers .*records "),
+        ({"n_records": 1e17}, "the number .*records is "),
+        ({"trees_of_fits": []}, "trees .*fits .*add up"),
+        ({"trees_of_fits": [9, -1]}, "trees .*fits .*add up"),
+        ({"trees_of_fits": [8.0]}, "trees .*fits .*integers"),
+        ({"quantum_exponent": -200}, "leaves .*too large"),
+        ({"format": 2}, "has format 2, .*diprime"),
+        ({"task": "regression"}, "its task .*target"),
+        ({"depths": [1]}, "lengths .*arrays"),
         ({"surprise": 1}, "unknown entries"),
     ],
 )
@@ -202,7 +202,7 @@ def test_header_errors_state_the_reason(entries, reason):
 def test_ledger_without_a_charge_for_rounds_is_refused():
     ledger = read_header(FILES["two"])["ledger"]
     ledger["charges"][0]["kind"] = "leaf-sums"
-    with pytest.raises(ModelFileError, match="does not state the cost of the leaves"):
+    with pytest.raises(ModelFileError, match=r"cost .*leaves"):
         from_bytes(changed(FILES["two"], ledger=ledger))
 
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import struct
 import zipfile
 from dataclasses import replace
@@ -59,7 +60,7 @@ def assert_same_model(a, b):
 def test_a_model_is_never_saved_over_a_budget(tmp_path):
     budget = Budget.create(tmp_path / "model.diprime", 1)
     before = (tmp_path / "model.diprime").read_bytes()
-    with pytest.raises(PermissionError, match="A budget is never replaced"):
+    with pytest.raises(PermissionError, match=r"budget .*never"):
         saved(small_model("classification"), tmp_path)
     assert (tmp_path / "model.diprime").read_bytes() == before
     assert budget.remaining_epsilon() == 1
@@ -109,11 +110,10 @@ def test_file_with_another_digest_is_refused(tmp_path):
         for same in (digest, digest.upper()):
             assert_same_model(model, load(path, sha256=same))
         for other in (digest[:-1] + ("1" if digest[-1] == "0" else "0"), "0" * 64):
-            with pytest.raises(ModelFileError, match="is not the expected file") as caught:
+            with pytest.raises(ModelFileError, match=rf"expected file: .*sha256 is {other}") as caught:
                 load(path, sha256=other)
             assert str(path) in str(caught.value)
             assert digest in str(caught.value)
-            assert str(caught.value).endswith("ask the person who made the model for its digest.")
 
 
 def test_digest_covers_all_bytes_and_is_checked_before_parsing(tmp_path, monkeypatch):
@@ -126,13 +126,13 @@ def test_digest_covers_all_bytes_and_is_checked_before_parsing(tmp_path, monkeyp
     monkeypatch.setattr(files, "from_bytes", lambda data: pytest.fail("It was parsed."))
     for content in (bytes(data), b"no model at all", b""):
         path.write_bytes(content)
-        with pytest.raises(ModelFileError, match="is not the expected file"):
+        with pytest.raises(ModelFileError, match=rf"expected file: .*sha256 is {digest}"):
             load(path, sha256=digest)
 
 
 @pytest.mark.parametrize("given", ["", "0" * 63, "0" * 65, "g" * 64, "0" * 64 + "\n", b"0" * 64, 0, "٠" * 64])
 def test_invalid_digest_is_refused_before_the_file_is_read(given, tmp_path):
-    with pytest.raises(ValueError, match="must be the 64 hexadecimal digits that sha256sum prints"):
+    with pytest.raises(ValueError, match=r"sha256 .*64 hexadecimal"):
         load(tmp_path / "nothing", sha256=given)
 
 
@@ -186,21 +186,21 @@ def test_file_with_incomplete_domain_is_refused():
     data = to_bytes(content)
     header = read_header(data)
     del header["domain"]["target"]["low"], header["domain"]["target"]["high"]
-    with pytest.raises(ModelFileError, match="its domain lacks ranges or categories"):
+    with pytest.raises(ModelFileError, match=r"domain lacks ranges"):
         from_bytes(with_header(data, header))
 
 
 def test_file_whose_ledger_omits_the_inferred_domain_is_refused():
     content = small_model("regression")._to_content()
     read = replace(content, domain=replace(content.domain, origin=Origin("inferred")))
-    with pytest.raises(ModelFileError, match="its ledger does not state this"):
+    with pytest.raises(ModelFileError, match=r"domain .*inferred .*its ledger"):
         from_bytes(to_bytes(read))
 
 
 def test_file_with_inferred_domain_marked_declared_is_refused():
     header = read_header(FILES["regression"])
     header["domain_inferred"] = True
-    with pytest.raises(ModelFileError, match="its domain was inferred from the data, but it does not state this"):
+    with pytest.raises(ModelFileError, match=r"domain .*inferred .*but it "):
         from_bytes(with_header(FILES["regression"], header))
 
 
@@ -238,7 +238,7 @@ def test_unfitted_model_or_unsupported_classes_are_not_saved(tmp_path):
 def test_unsound_model_is_not_saved(tmp_path):
     model = small_model("regression")
     model.forest_ = replace(model.forest_, values=np.full_like(model.forest_.values, np.nan))
-    with pytest.raises(ModelFileError, match="value is not a number"):
+    with pytest.raises(ModelFileError, match=r"leaf's value .*range of"):
         model.save(tmp_path / "model.diprime")
     assert os.listdir(tmp_path) == []
 
@@ -350,14 +350,14 @@ def test_a_file_without_epsilon_is_refused(tmp_path):
     parameters = {**HEADER["parameters"]}
     parameters.pop("epsilon")
     (tmp_path / "made-up").write_bytes(with_parameters(parameters))
-    with pytest.raises(ModelFileError, match="its parameters cannot be read: epsilon is missing"):
+    with pytest.raises(ModelFileError, match=r"its parameters .*: epsilon is missing"):
         load(tmp_path / "made-up")
 
 
 @pytest.mark.parametrize(("name", "shown"), [("depth_limit", "'depth_limit'"), ("x\n" * 99, r"'x\\nx.*\.\.\.")])
 def test_a_file_with_a_parameter_of_a_later_version_is_refused(tmp_path, name, shown):
     (tmp_path / "new").write_bytes(with_parameters({**HEADER["parameters"], name: 3}))
-    message = rf"its parameters cannot be read: diprime .* the parameter {shown}\. Install a newer version\.$"
+    message = rf"its parameters .*: diprime .*parameter {shown}\. .*version\.$"
     with pytest.raises(ModelFileError, match=message):
         load(tmp_path / "new")
 
@@ -369,12 +369,10 @@ def _frame(rows):
 @pytest.mark.parametrize("version", [-1, 0, 2, 3])
 def test_other_format_is_refused_with_remedy(version, tmp_path):
     (tmp_path / "m").write_bytes(file_of({**HEADER, "format": version}, *BODY))
-    with pytest.raises(ModelFileError) as caught:
+    expected = rf"has format {version}, .*diprime {re.escape(diprime.__version__)} .*format 1\."
+    with pytest.raises(ModelFileError, match=expected) as caught:
         load(tmp_path / "m")
-    assert str(caught.value) == (
-        f"{tmp_path / 'm'} has format {version}, but diprime {diprime.__version__} reads only format 1. Install the "
-        "version of diprime that wrote the file."
-    )
+    assert str(caught.value).startswith(f"{tmp_path / 'm'} ")
 
 
 # Whatever else a file holds is one clear error -----------------------------------------------------------------------
@@ -510,49 +508,49 @@ def set_in(header, path, value):
 @pytest.mark.parametrize(
     ("path", "value", "reason"),
     [
-        (["format"], True, "does not state its format"),
-        (["format"], "1", "does not state its format"),
+        (["format"], True, "state .*format"),
+        (["format"], "1", "state .*format"),
         (["task"], "regression", "task"),
-        (["depths"], [], "number of trees is impossible"),
-        (["depths"], [63, 1], "depths of its trees"),
-        (["depths"], [-1], "depths of its trees"),
-        (["depths"], [1.0, 1], "depths of its trees"),
-        (["depths"], [20] * 10**5, "the lengths of its arrays"),
-        (["depths"], [1], "the lengths of its arrays"),
-        (["depths"], [1] * (2**17 + 1), "number of trees is impossible"),
-        (["domain", "features", "age", "low"], 300, "its domain cannot be read.*low must be below high"),
-        (["domain", "target", "categories"], ["yes", "no", "perhaps"], "the lengths of its arrays"),
+        (["depths"], [], "its number .*trees"),
+        (["depths"], [63, 1], "depths .*trees .*integers"),
+        (["depths"], [-1], "depths .*trees .*integers"),
+        (["depths"], [1.0, 1], "depths .*trees .*integers"),
+        (["depths"], [20] * 10**5, "lengths .*arrays"),
+        (["depths"], [1], "lengths .*arrays"),
+        (["depths"], [1] * (2**17 + 1), "its number .*trees"),
+        (["domain", "features", "age", "low"], 300, "its domain .*age: low .*low=300"),
+        (["domain", "target", "categories"], ["yes", "no", "perhaps"], "lengths .*arrays"),
         (["domain", "target", "name"], 3, "target.name"),
-        (["domain", "target", "name"], "age", "also a feature"),
-        (["parameters", "epsilon"], "0", "its parameters cannot be read"),
-        (["parameters", "epsilon"], "1e999999999", "its parameters cannot be read"),
-        (["parameters", "epsilon"], 1, "its parameters cannot be read"),
-        (["parameters", "method"], "os.system", "its parameters cannot be read"),
-        (["parameters", "random_state"], 1, "its parameters cannot be read"),
-        (["ledger", "epsilon"], "1e999999999", "its ledger cannot be read"),
-        (["ledger", "epsilon"], "1/0", "its ledger cannot be read"),
-        (["ledger", "total"], "1/4", "do not follow"),
-        (["ledger", "charges", 0, "kind"], "splits", "does not state the cost of the leaves"),
-        (["ledger", "private"], False, "do not follow"),
+        (["domain", "target", "name"], "age", "its domain .*'age' .*feature"),
+        (["parameters", "epsilon"], "0", "its parameters .*: "),
+        (["parameters", "epsilon"], "1e999999999", "its parameters .*: "),
+        (["parameters", "epsilon"], 1, "its parameters .*: "),
+        (["parameters", "method"], "os.system", "its parameters .*: "),
+        (["parameters", "random_state"], 1, "its parameters .*: "),
+        (["ledger", "epsilon"], "1e999999999", "its ledger .*: "),
+        (["ledger", "epsilon"], "1/0", "its ledger .*: "),
+        (["ledger", "total"], "1/4", "total and private .*charges"),
+        (["ledger", "charges", 0, "kind"], "splits", "cost .*leaves"),
+        (["ledger", "private"], False, "total and private .*charges"),
         (["ledger", "accounting"], "none", "accounting"),
-        (["ledger", "waivers"], ["a seed"], "an unknown VoidReason"),
-        (["ledger", "waivers"], [["seed-of-model"]], "an unknown VoidReason"),
-        (["ledger", "charges", 0, "bound", "kind"], "a bound", "an unknown BoundKind"),
+        (["ledger", "waivers"], ["a seed"], "unknown VoidReason"),
+        (["ledger", "waivers"], [["seed-of-model"]], "unknown VoidReason"),
+        (["ledger", "charges", 0, "bound", "kind"], "a bound", "unknown BoundKind"),
         (["ledger", "charges", 0, "bound", "units"], 0, "impossible number"),
         (["ledger", "charges", 0, "bound", "n"], 2**128, "impossible number"),
         (["ledger", "charges", 0, "bound"], "L1 sensitivity 1", "bound"),
-        (["ledger", "charges", 0, "mechanism"], "laplace", "an unknown Mechanism"),
-        (["ledger", "charges", 0, "times"], 10**12, "impossible number of releases"),
+        (["ledger", "charges", 0, "mechanism"], "laplace", "unknown Mechanism"),
+        (["ledger", "charges", 0, "times"], 10**12, "impossible number .*releases"),
         (["ledger", "charges", 0, "times"], True, "times"),
-        (["ledger", "charges", 0, "times"], 0, "does not state the cost of the leaves|do not follow"),
-        (["ledger", "epsilon"], "9" * 400, "too large or too small to compute with"),
-        (["ledger", "charges", 0, "epsilon"], "1/" + "9" * 400, "too large or too small to compute with"),
-        (["parameters", "epsilon"], "9" * 400, "its parameters cannot be read: epsilon must be a number from"),
-        (["parameters", "epsilon"], "7", "epsilon does not match its ledger"),
-        (["parameters", "accounting"], "paper", "does not support"),
-        (["parameters", "max_records_per_group"], 2, "max_records_per_group does not match its ledger"),
+        (["ledger", "charges", 0, "times"], 0, "cost .*leaves|total and private .*charges"),
+        (["ledger", "epsilon"], "9" * 400, "cost .*large or .*small"),
+        (["ledger", "charges", 0, "epsilon"], "1/" + "9" * 400, "cost .*large or .*small"),
+        (["parameters", "epsilon"], "9" * 400, "its parameters .*: epsilon .*1e-200 to 1e200"),
+        (["parameters", "epsilon"], "7", "epsilon .*match .*ledger"),
+        (["parameters", "accounting"], "paper", "parameter 'accounting'"),
+        (["parameters", "max_records_per_group"], 2, "max_records_per_group .*match .*ledger"),
         (["ledger", "charges", 0, "callback"], "x", "unknown fields"),
-        (["surprise"], 1, "unknown"),
+        (["surprise"], 1, "unknown entries"),
     ],
 )
 def test_header_errors_state_the_reason(tmp_path, path, value, reason):
@@ -565,17 +563,17 @@ def test_header_errors_state_the_reason(tmp_path, path, value, reason):
 @pytest.mark.parametrize(
     ("part", "at", "value", "reason"),
     [
-        (0, 0, 2, "feature that the domain does not have"),
-        (0, 1, -1, "feature that the domain does not have"),
-        (0, 1, 2**31 - 1, "feature that the domain does not have"),
-        (1, 0, [1] + [0] * 31, "not at a threshold"),
-        (2, 3, math.nan, "value is not a number"),
-        (2, 3, math.inf, "value is not a number"),
-        (2, 3, -0.01, "value is not a number"),
-        (2, 3, 1e300, "value is not a number"),
-        (3, 0, math.nan, "number of records is impossible"),
-        (3, 0, -math.inf, "number of records is impossible"),
-        (3, 0, 1e17, "number of records is impossible"),
+        (0, 0, 2, "split .*feature .*domain"),
+        (0, 1, -1, "split .*feature .*domain"),
+        (0, 1, 2**31 - 1, "split .*feature .*domain"),
+        (1, 0, [1] + [0] * 31, "numeric feature .*threshold"),
+        (2, 3, math.nan, "leaf's value .*range of"),
+        (2, 3, math.inf, "leaf's value .*range of"),
+        (2, 3, -0.01, "leaf's value .*range of"),
+        (2, 3, 1e300, "leaf's value .*range of"),
+        (3, 0, math.nan, "leaf's number .*records"),
+        (3, 0, -math.inf, "leaf's number .*records"),
+        (3, 0, 1e17, "leaf's number .*records"),
     ],
 )
 def test_impossible_arrays_of_forests_are_refused(part, at, value, reason):
@@ -593,7 +591,7 @@ def test_every_block_of_splits_is_checked():
     forest = Forest(np.array([15]), *arrays)
     forest.check(domain)
     masks[-1, 0] = 1
-    with pytest.raises(ValueError, match="threshold"):
+    with pytest.raises(ValueError, match=r"numeric feature .*threshold"):
         forest.check(domain)
 
 
@@ -603,7 +601,7 @@ def test_leaves_without_a_charge_are_refused(cost):
     header = copy.deepcopy(HEADER)
     charge = header["ledger"]["charges"][0]
     header["ledger"]["charges"] = [{**charge, "kind": "splits"}, {**charge, "times": 0, "epsilon": cost}]
-    with pytest.raises(ModelFileError, match="does not state the cost of the leaves"):
+    with pytest.raises(ModelFileError, match=r"cost .*leaves"):
         from_bytes(file_of(header, *BODY))
 
 
@@ -614,7 +612,7 @@ def test_headers_that_would_fill_the_memory_are_refused():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(domain_files, limit, 900)
             patch.setattr(files, limit.replace("MAX", "MORE"), 100)
-            with pytest.raises(ModelFileError, match="header is too large"):
+            with pytest.raises(ModelFileError, match=r"header .*too large"):
                 from_bytes(data)
     with pytest.raises(ModelFileError, match="unknown key 'surprise'"):
         from_bytes(data)
@@ -624,7 +622,7 @@ def test_headers_that_would_fill_the_memory_are_refused():
 def test_a_header_is_utf_8(encoding):
     header = json.dumps(HEADER).encode(encoding)
     body = file_of({}, *BODY)[len(files.MAGIC) + 8 + len(b"{}") : -32]
-    with pytest.raises(ModelFileError, match="not valid JSON"):
+    with pytest.raises(ModelFileError, match="valid JSON"):
         from_bytes(sealed(files.MAGIC + len(header).to_bytes(8, "little") + header + body))
 
 
@@ -645,7 +643,7 @@ def coprime_charges(n):
     [
         (nested(60), "nested"),
         ({**nested(0), "charges": coprime_charges(3000)}, "common denominator"),
-        ({**nested(0), "epsilon": "9" * 100_000}, "not a fraction"),
+        ({**nested(0), "epsilon": "9" * 100_000}, "epsilon .*not a fraction"),
     ],
 )
 def test_ledgers_that_are_slow_to_add_up_are_refused(ledger, reason):
@@ -668,14 +666,14 @@ def test_ledgers_that_are_slow_to_add_up_are_refused(ledger, reason):
     ],
 )
 def test_a_header_that_is_no_object_is_refused(text):
-    with pytest.raises(ModelFileError, match="is not a valid model"):
+    with pytest.raises(ModelFileError, match="valid model: "):
         from_bytes(with_header(FILES["regression"], text))
 
 
 @pytest.mark.parametrize("length", [2**63, 2**64 - 1, 10**6])
 def test_a_header_longer_than_the_file_is_refused(length):
     data = FILES["regression"][:-32]
-    with pytest.raises(ModelFileError, match="longer than the file"):
+    with pytest.raises(ModelFileError, match=r"header .*longer"):
         from_bytes(sealed(data[:8] + length.to_bytes(8, "little") + data[16:]))
 
 
@@ -683,25 +681,25 @@ def test_files_of_other_kinds_are_refused(tmp_path):
     path = tmp_path / "not-a-model"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bomb:
         bomb.writestr("zeros", bytes(10**7))
-    with pytest.raises(ModelFileError, match="is not a diprime model"):
+    with pytest.raises(ModelFileError, match=r"diprime model\."):
         load(path)
     path.write_bytes(b"")
-    with pytest.raises(ModelFileError, match="is not a diprime model"):
+    with pytest.raises(ModelFileError, match=r"diprime model\."):
         load(path)
-    with pytest.raises(ModelFileError, match="is not a file"):
+    with pytest.raises(ModelFileError, match=r"not a file\.$"):
         load(tmp_path)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing")
     with path.open("wb") as sparse:
         sparse.truncate(MAX_BYTES + 1)
-    with pytest.raises(ModelFileError, match="larger than any model"):
+    with pytest.raises(ModelFileError, match=r"larger .*model"):
         load(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ModelFileError, match="is not a file"):
+    with pytest.raises(ModelFileError, match=r"not a file\.$"):
         load(tmp_path / "pipe")
 
 
@@ -713,7 +711,7 @@ def test_leaves_that_are_not_charged_in_pure_epsilon_are_refused(kinds):
     bound, gaussian = Bound(BoundKind.NONE), GaussianDP(Fraction(1, 10))
     charges = [Charge(kind, Mechanism.ROUNDED_GAUSSIAN, bound, gaussian) for kind in kinds]
     ledger = Ledger(math.inf, charges=charges, delta=1e-6)
-    with pytest.raises(ValueError, match="does not state the cost of the leaves"):
+    with pytest.raises(ValueError, match=r"cost .*leaves"):
         files._read_ledger(ledger.to_dict(), ReleaseKind.LEAF_SUMS)
     if ReleaseKind.LEAF_SUMS not in kinds:
         cost = PureEpsilon(Fraction(1, 10))

@@ -71,5 +71,5 @@ def test_probabilities_that_do_not_add_up_to_one_are_refused():
     content = bytearray(data[:-32])
     values = len(content) - 8 * (len(model.forest_.counts) + n_values)
     content[values : values + 8 * n_values] = np.full(n_values, 0.118 / 3).tobytes()
-    with pytest.raises(ModelFileError, match=r"the probabilities of a leaf do not add up to one\.$"):
+    with pytest.raises(ModelFileError, match=r"probabilities .*leaf "):
         to_model(bytes(content) + hashlib.sha256(content).digest(), "model.diprime")

@@ -84,24 +84,24 @@ def test_documentation_names_every_attribute(estimator):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("epsilon", 0, "epsilon must be a positive number, or infinity for a fit without privacy, got 0"),
-        ("n_estimators", "auto", "n_estimators must be an integer from 1 to 65535, got 'auto'."),
-        ("n_estimators", 0, "n_estimators must be an integer from 1 to 65535, got 0."),
-        ("max_depth", 1.5, "max_depth must be an integer from 0 to 20, got 1.5."),
-        ("n_bins", 1, "n_bins must be an integer from 2 to 255, got 1."),
-        ("accounting", "loose", "accounting must be one of 'strict', 'paper', got 'loose'."),
-        ("pruning", "yes", "pruning must be one of True, False, got 'yes'."),
+        ("epsilon", 0, r"^epsilon .*positive .*infinity .*got 0\.$"),
+        ("n_estimators", "auto", r"^n_estimators .*integer .*1 to 65535, got 'auto'\.$"),
+        ("n_estimators", 0, r"^n_estimators .*integer .*1 to 65535, got 0\.$"),
+        ("max_depth", 1.5, r"^max_depth .*integer .*0 to 20, got 1\.5\.$"),
+        ("n_bins", 1, r"^n_bins .*integer .*2 to 255, got 1\.$"),
+        ("accounting", "loose", r"^accounting .*'strict', 'paper', got 'loose'\.$"),
+        ("pruning", "yes", r"^pruning .*True, False, got 'yes'\.$"),
     ],
 )
 def test_bad_parameters_are_refused(name, value, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=message):
         fit(DPDecisionForestClassifier, **{name: value})
 
 
 def test_trees_that_would_not_fit_in_memory_are_refused():
     domain = Domain({name: Categorical(range(200)) for name in "abc"}, Categorical([0, 1]))
     model = DPRandomForestClassifier(domain=domain, max_depth=3)
-    with pytest.raises(ValueError, match=r"can have 8,242,408 leaves, more than 1,048,576\. Reduce max_depth"):
+    with pytest.raises(ValueError, match=r"8,242,408 leaves, .*1,048,576\. .*max_depth"):
         model.fit([[0, 0, 0]], [1])
     assert len(model.set_params(max_depth=2).fit([[0, 0, 0]], [1]).predict([[1, 2, 3]])) == 1
 
@@ -152,7 +152,7 @@ def test_strict_fit_is_private(estimator):
 
 
 def test_true_cost_of_the_published_regression():
-    with pytest.warns(PrivacyWarning, match="understates the privacy loss"):
+    with pytest.warns(PrivacyWarning, match="DiPriMe paper"):
         ledger = fit(DPRandomForestRegressor, epsilon=8, max_depth=3, accounting="paper").privacy_
     sums, splits, aside = ledger.charges
     assert (sums.total, sums.strict_total) == (4, math.inf)
@@ -166,7 +166,7 @@ def test_true_cost_of_the_published_regression():
 
 
 def test_true_cost_of_the_published_decision_forest():
-    with pytest.warns(PrivacyWarning, match="understates the privacy loss"):
+    with pytest.warns(PrivacyWarning, match="DiPriMe paper"):
         ledger = fit(DPDecisionForestClassifier, accounting="paper").privacy_
     assert [charge.strict_total for charge in ledger.charges] == [math.inf, math.inf]
     assert ledger.total == 1
@@ -229,7 +229,7 @@ def test_no_sum_wraps_around_at_the_largest_number_of_rows(share, units):
 def test_rows_beyond_the_limit_are_refused():
     targets = np.broadcast_to(np.int32(0), (MAX_ROWS + 1,))
     BaselineRows(np.zeros((1, 0), dtype=np.uint8), targets[1:], TargetLayout.of_classes(2))
-    with pytest.raises(ValueError, match=r"more rows than the 67,108,864 that are supported"):
+    with pytest.raises(ValueError, match=r"rows .*67,108,864 "):
         BaselineRows(np.zeros((1, 0), dtype=np.uint8), targets, TargetLayout.of_classes(2))
 
 
@@ -316,7 +316,7 @@ def test_trees_without_receipts_are_not_grown():
     for _ in range(2):
         grow(records, np.array([2, 2]), recipe, receipts, RandomSource(0))
     assert (receipts.sums.unused, receipts.splits.unused) == (0, 0)
-    with pytest.raises(UnpaidReleaseError, match=r"sums of nodes: . releases requested, but only 0 of 4 charged"):
+    with pytest.raises(UnpaidReleaseError, match=r"sums of nodes: .*0 of 4 charged"):
         grow(records, np.array([2, 2]), recipe, receipts, RandomSource(0))
 
 

@@ -288,21 +288,21 @@ def test_choosing_among_medians_can_be_less_balanced_than_random():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: theory.sse_excess(10, 5, 1.0), "least_rows must be above 0 and below half of n_rows, got 5 of 10"),
-        (lambda: theory.published_sse_excess(10, 0, 1.0), "least_rows must be above 0"),
-        (lambda: theory.accuracy_loss(10, 6, 1.0), "least_rows must be above 0"),
-        (lambda: theory.sse_excess(10, 2, 0.0), "epsilon must be positive, got 0.0"),
-        (lambda: theory.sse_excess(10, 2, 1.0, -1.0), "bound must be positive"),
-        (lambda: theory.published_accuracy_loss(2, math.nan, 0.7), "epsilon must be positive, got nan"),
-        (lambda: theory.accuracy_loss(10, 2, 1.0, 0.4), "purity must be between 0.5 and 1, got 0.4"),
+        (lambda: theory.sse_excess(10, 5, 1.0), "least_rows .*n_rows, got 5 of 10"),
+        (lambda: theory.published_sse_excess(10, 0, 1.0), "least_rows .*n_rows, got 0 of 10"),
+        (lambda: theory.accuracy_loss(10, 6, 1.0), "least_rows .*n_rows, got 6 of 10"),
+        (lambda: theory.sse_excess(10, 2, 0.0), "epsilon .*positive, got 0.0"),
+        (lambda: theory.sse_excess(10, 2, 1.0, -1.0), "bound .*positive, got -1.0"),
+        (lambda: theory.published_accuracy_loss(2, math.nan, 0.7), "epsilon .*positive, got nan"),
+        (lambda: theory.accuracy_loss(10, 2, 1.0, 0.4), "purity .*0.5 and 1, got 0.4"),
         (
             lambda: theory.occupancy(1.0, 2.0, 1.0),
-            "0 <= inner <= core <= width must hold, got inner=2.0, core=2.0 and width=1.0",
+            "0 <= inner <= core <= width .*inner=2.0, core=2.0 and width=1.0",
         ),
-        (lambda: theory.occupancy(1.0, 0.5, 1.0, inner=0.6), "inner <= core <= width must hold, got inner=0.6"),
-        (lambda: theory.occupancy(1.0, 0.5, -1.0), "must not be negative, got -1.0 and 0"),
-        (lambda: theory.left_count_probabilities([2.0], 0, 1, 1.0), "low must be below high and values between them"),
-        (lambda: theory.left_count_probabilities([], 1, 0, 1.0), "low must be below high"),
+        (lambda: theory.occupancy(1.0, 0.5, 1.0, inner=0.6), "inner <= core <= width .*inner=0.6"),
+        (lambda: theory.occupancy(1.0, 0.5, -1.0), "epsilon and rows_between .*got -1.0 and 0"),
+        (lambda: theory.left_count_probabilities([2.0], 0, 1, 1.0), "low .*below high .*low=0 and high=1"),
+        (lambda: theory.left_count_probabilities([], 1, 0, 1.0), "low .*below high .*low=1 and high=0"),
     ],
 )
 def test_arguments_out_of_range_are_refused(call, message):

@@ -50,7 +50,8 @@ def test_round_noise_is_in_units_of_the_largest_gradient():
 @pytest.mark.parametrize("wrong", [{"n_records": 0}, {"n_records": 1.5}, {"n_records": True}, {"repeats": 0}])
 def test_counts_must_be_positive_integers(wrong):
     arguments = {"n_records": 10, "repeats": 1} | wrong
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be a positive integer"):
+    [(name, value)] = wrong.items()
+    with pytest.raises(ValueError, match=rf"^{name} .*positive integer, got {value}"):
         plan(DOMAIN, epsilon=1.0, **arguments)
 
 
@@ -80,7 +81,7 @@ def test_simulations_are_not_charged_but_budgets_of_callbacks_stay_active(featur
 
 
 def test_plan_refuses_too_few_records_to_learn_ranges():
-    with pytest.raises(ValueError, match=r"^A fit to about 100 records would fail\. Too few records .*epsilon\.$"):
+    with pytest.raises(ValueError, match=r"about 100 records .*few records .*epsilon\.$"):
         plan(Domain({"a": Numeric()}, Categorical(["u", "v"])), 100, 0.25, repeats=1)
 
 

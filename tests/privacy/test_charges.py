@@ -51,7 +51,7 @@ def test_the_fields_of_a_receipt_cannot_be_set():
 
 def test_a_receipt_pays_for_the_mechanism_that_was_charged():
     paid = receipt(Mechanism.PERMUTE_AND_FLIP, times=2)
-    with pytest.raises(UnpaidReleaseError, match="charged for permute-and-flip, but released by discrete Laplace"):
+    with pytest.raises(UnpaidReleaseError, match=r"for permute-and-flip, .*discrete Laplace"):
         paid.use(LAPLACE)
     assert paid.unused == 2  # what was refused has used up nothing
 
@@ -189,7 +189,7 @@ def test_only_receipts_pay_for_releases(mechanism, paid, n, release):
     release(used_up, 3)
     assert used_up.unused == 0
     for unpaid in (None, 1.0, Fraction(1), used_up.charge, LookAlike(used_up)):
-        with pytest.raises(UnpaidReleaseError, match=f"needs a receipt from an account, got {type(unpaid).__name__}"):
+        with pytest.raises(UnpaidReleaseError, match=rf"receipt .*account, got {type(unpaid).__name__}"):
             release(unpaid, 3)
     for unpaid in (used_up, paid(mechanism, times=0, calibrated_to=n)):
         with pytest.raises(UnpaidReleaseError, match=r"charged releases are left"):

@@ -119,7 +119,7 @@ def test_a_charge_may_have_another_true_cost():
 
 
 def test_a_gaussian_charge_has_no_epsilon_of_its_own():
-    with pytest.raises(TypeError, match="in Gaussian, which has no epsilon"):
+    with pytest.raises(TypeError, match=r"Gaussian, .*no epsilon"):
         gaussian(Fraction(1)).epsilon
     assert gaussian(Fraction(1, 3), times=3).total == 1
     assert gaussian(Fraction(1, 3), times=3).loss == PrivacyLoss(Fraction(0), Fraction(1))
@@ -198,7 +198,7 @@ def test_ledgers_of_one_study_cannot_be_merged():
     assert (merged.studies, merged.total) == ([NORTH, SOUTH], 2)
     assert Ledger.from_json(merged.to_json()) == merged
     for other in (of_studies(NORTH), of_studies(SOUTH), merged):
-        with pytest.raises(ValueError, match="describe the same people"):
+        with pytest.raises(ValueError, match=r"same people"):
             Ledger.merge([merged, other])
 
 
@@ -207,11 +207,11 @@ def test_ledgers_of_persons_merge_with_their_kind_only():
     assert (merged.max_records_per_group, merged.total) == (5, 1)
     assert Ledger.from_dict(merged.to_dict()) == merged
     assert Ledger.merge([of_people(None)] * 2).max_records_per_group is None
-    with pytest.raises(ValueError, match="protects people"):
+    with pytest.raises(ValueError, match=r"protects people .*single records"):
         Ledger.merge([of_people(1), of_people(None)])
     for unit in ({}, {"unit_records": 4}):
         data = {name: value for name, value in merged.to_dict().items() if name != "unit_records"}
-        with pytest.raises(ValueError, match="has another privacy unit than a ledger that was merged into it"):
+        with pytest.raises(ValueError, match=r"another privacy unit"):
             Ledger.from_dict({**data, **unit})
 
 
@@ -349,23 +349,23 @@ def test_json_is_plain_and_exact():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"measure": "zero-concentrated"}, "measure of charge 0 of the ledger is unknown"),
+        ({"measure": "zero-concentrated"}, "measure of charge 0 .*unknown"),
         ({"measure": None}, "measure of charge 0"),
-        ({"level": -1}, "impossible level"),
+        ({"level": -1}, "charge 0 .*impossible level"),
         ({"level": None}, "level of charge 0"),
         ({"level": 1.0}, "level of charge 0"),
-        ({"times": -1}, "impossible number of releases"),
-        ({"times": 2**32}, "impossible number of releases"),
+        ({"times": -1}, "charge 0 .*impossible number .*releases"),
+        ({"times": 2**32}, "charge 0 .*impossible number .*releases"),
         ({"times": True}, "times of charge 0"),
         ({"epsilon": "-1/3"}, "epsilon of charge 0"),
-        ({"epsilon": "1/2"}, "do not follow"),
+        ({"epsilon": "1/2"}, "total and private .*charges"),
         ({"strict_epsilon": "nan"}, "strict_epsilon of charge 0"),
         ({"strict_epsilon": None}, "strict_epsilon of charge 0"),
         ({"what": "splits of level 7"}, "unknown fields"),
         ({"kind": 3}, "kind of charge 0"),
         ({"delta": "1"}, r"charge 0|delta"),
         ({"delta": "x"}, r"charge 0|delta"),
-        ({"mu_squared": "1"}, "costs of two measures"),
+        ({"mu_squared": "1"}, "charge 0 .*two measures"),
         *(
             ({name: ...}, f"{name} of charge 0")
             for name in ("kind", "mechanism", "bound", "measure", "epsilon", "times", "composition")
@@ -384,12 +384,12 @@ def test_altered_charge_is_refused(change, reason):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"measure": "pure epsilon"}, "is unknown, or does not match its cost"),
-        ({"epsilon": "1/30"}, "costs of two measures"),
+        ({"measure": "pure epsilon"}, "measure of charge 0 .*unknown"),
+        ({"epsilon": "1/30"}, "charge 0 .*two measures"),
         ({"mu_squared": "-1"}, "mu_squared of charge 0"),
-        ({"mu_squared": "1/10"}, "do not follow"),
-        ({"mu_squared": "inf"}, "do not follow"),
-        ({"strict_epsilon": "1", "strict_mu_squared": "1"}, "costs of two measures"),
+        ({"mu_squared": "1/10"}, "total and private .*charges"),
+        ({"mu_squared": "inf"}, "total and private .*charges"),
+        ({"strict_epsilon": "1", "strict_mu_squared": "1"}, "charge 0 .*two measures"),
         ({"mu_squared": 1}, "mu_squared of charge 0"),
     ],
 )
@@ -404,25 +404,25 @@ def test_altered_gaussian_charge_is_refused(change, reason):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"receipts": []}, "the ledger has unknown fields"),
-        ({"delta": ...}, "delta of the ledger is missing"),
-        ({"remarks": ...}, "remarks of the ledger is missing"),
-        ({"total": "1/2"}, "do not follow"),
+        ({"receipts": []}, "ledger .*unknown fields"),
+        ({"delta": ...}, "delta .*ledger .*missing"),
+        ({"remarks": ...}, "remarks .*ledger .*missing"),
+        ({"total": "1/2"}, "total and private .*charges"),
         ({"total": None}, "total of the ledger"),
-        ({"total": "inf"}, "do not follow"),
-        ({"total": "inf", "private": False}, "do not follow"),
-        ({"private": False}, "do not follow"),
+        ({"total": "inf"}, "total and private .*charges"),
+        ({"total": "inf", "private": False}, "total and private .*charges"),
+        ({"private": False}, "total and private .*charges"),
         ({"private": 1}, "private of the ledger"),
-        ({"accounting": "none"}, "neither"),
+        ({"accounting": "none"}, "accounting .*neither"),
         ({"waivers": [1]}, "unknown VoidReason"),
         ({"merged": [{}]}, "ledger 0 of the ledger"),
-        ({"charges": ["splits"]}, "charge 0 of the ledger is not an object"),
-        ({"delta": "1/1000000000"}, "do not follow"),
-        ({"delta": "0"}, "do not follow"),
-        ({"delta": "1"}, "from 0 to below 1"),
-        ({"delta": "inf"}, "from 0 to below 1"),
+        ({"charges": ["splits"]}, "charge 0 .*object"),
+        ({"delta": "1/1000000000"}, "total and private .*charges"),
+        ({"delta": "0"}, "total and private .*charges"),
+        ({"delta": "1"}, "delta .*0 to below 1"),
+        ({"delta": "inf"}, "delta .*0 to below 1"),
         ({"delta": 0}, "delta of the ledger"),
-        ({"delta": "1e-6"}, "delta of the ledger is not a fraction"),
+        ({"delta": "1e-6"}, "delta .*ledger .*fraction"),
         *(({"unit_records": bad}, "unit_records") for bad in (0, -1, "3", 2.0, True, None)),
         *(
             ({"studies": bad}, "studies of the ledger")
@@ -440,7 +440,7 @@ def test_a_ledger_of_another_total_or_a_smaller_delta_than_its_charges_is_refuse
     data = ledger_of(approximate(Fraction(1), MILLIONTH), delta=MILLIONTH).to_dict()
     assert Ledger.from_dict(data).is_private
     for change in ({"delta": "0"}, {"delta": "1/10000000"}, {"total": "2"}, {"total": "1/2"}):
-        with pytest.raises(ValueError, match="total and private of the ledger do not follow"):
+        with pytest.raises(ValueError, match=r"total and private .*charges"):
             Ledger.from_dict({**data, **change})
 
 
@@ -452,7 +452,7 @@ def test_a_file_makes_no_more_work_than_a_limit():
     assert Ledger.from_dict(data).loss.mu_squared > Fraction(1, 10)
     most = ledger_module._MAX_GAUSSIAN - 1
     assert len(Ledger.from_dict({**data, "merged": [data] * most}).merged) == most
-    with pytest.raises(ValueError, match="ledgers have Gaussian charges"):
+    with pytest.raises(ValueError, match="Gaussian charges"):
         Ledger.from_dict({**data, "merged": [data] * (most + 1)})
 
 
@@ -467,11 +467,11 @@ def merged_data():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: data["charges"][0].update(mu_squared="1/100"), "costs less than"),
-        (lambda data: data.update(waivers=[], private=True), "states a stronger guarantee than"),
-        (lambda data: data.update(delta="1/10000000", total="10"), "states a stronger guarantee than"),
-        (lambda data: data["merged"][1].update(accounting="paper", private=False), "states a stronger guarantee than"),
-        (lambda data: data["charges"][0].update(strict_mu_squared="inf"), "a different true cost"),
+        (lambda data: data["charges"][0].update(mu_squared="1/100"), "ledger costs less"),
+        (lambda data: data.update(waivers=[], private=True), "stronger guarantee"),
+        (lambda data: data.update(delta="1/10000000", total="10"), "stronger guarantee"),
+        (lambda data: data["merged"][1].update(accounting="paper", private=False), "stronger guarantee"),
+        (lambda data: data["charges"][0].update(strict_mu_squared="inf"), "different true cost"),
     ],
 )
 def test_a_merged_ledger_never_promises_more_than_its_parts(change, message):
@@ -484,8 +484,8 @@ def test_a_merged_ledger_never_promises_more_than_its_parts(change, message):
 
 def test_a_file_cannot_hide_that_merged_ledgers_are_of_one_study():
     data = Ledger.merge([of_studies(NORTH), of_studies(SOUTH)]).to_dict()
-    with pytest.raises(ValueError, match="has other studies"):
+    with pytest.raises(ValueError, match="other studies"):
         Ledger.from_dict({**data, "studies": [f"{NORTH}:{CHECKSUM}"]})
     data["merged"][1]["studies"] = [f"{NORTH}:{CHECKSUM}"]
-    with pytest.raises(ValueError, match="describe the same people"):
+    with pytest.raises(ValueError, match=r"same people"):
         Ledger.from_dict({**data, "studies": [f"{NORTH}:{CHECKSUM}"]})

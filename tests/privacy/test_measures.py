@@ -1,6 +1,7 @@
 """Measures: an epsilon is the fraction that its digits say, and adds up exactly."""
 
 import math
+import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -67,7 +68,7 @@ def test_epsilon_is_the_fraction_that_its_digits_say(given_epsilon, expected):
 )
 def test_an_epsilon_that_floats_cannot_compute_with_is_refused(extreme):
     """It must not become infinite, or zero, without a word."""
-    with pytest.raises(ValueError, match="from 1e-200 to 1e200, or infinity"):
+    with pytest.raises(ValueError, match=r"^epsilon .*1e-200 to 1e200, or infinity"):
         exact_epsilon(extreme)
 
 
@@ -81,13 +82,13 @@ def test_infinity_means_no_privacy(infinite):
     "bad", [0, 0.0, -0.0, -1, -math.inf, math.nan, Fraction(0), Fraction(-1, 2), np.float64("nan"), Decimal("NaN")]
 )
 def test_an_epsilon_that_is_not_positive_is_refused(bad):
-    with pytest.raises(ValueError, match="epsilon must be a positive number"):
+    with pytest.raises(ValueError, match=rf"^epsilon .*positive number.*got {re.escape(repr(bad))}"):
         exact_epsilon(bad)
 
 
 @pytest.mark.parametrize("bad", [True, False, np.True_, "1", b"1", None, [1.0], {}, 1j, object()])
 def test_an_epsilon_that_is_no_number_is_refused(bad):
-    with pytest.raises(TypeError, match="epsilon must be a positive number"):
+    with pytest.raises(TypeError, match=rf"^epsilon .*positive number.*got {re.escape(repr(bad))}"):
         exact_epsilon(bad)
 
 
@@ -203,19 +204,19 @@ def test_delta_is_the_fraction_that_its_digits_say(given_delta, expected):
 
 @pytest.mark.parametrize("bad", [1, 1.0, -1e-9, math.nan, math.inf, Fraction(3, 2), Decimal("NaN")])
 def test_a_delta_that_is_no_probability_is_refused(bad):
-    with pytest.raises(ValueError, match="from 0 to below 1"):
+    with pytest.raises(ValueError, match=rf"^delta .*0 to below 1, got {re.escape(repr(bad))}"):
         exact_delta(bad)
 
 
 @pytest.mark.parametrize("bad", [True, "1e-6", None, [0.1]])
 def test_a_delta_that_is_no_number_is_refused(bad):
-    with pytest.raises(TypeError, match="from 0 to below 1"):
+    with pytest.raises(TypeError, match=rf"^delta .*0 to below 1, got {re.escape(repr(bad))}"):
         exact_delta(bad)
 
 
 @pytest.mark.parametrize("bad", ["", "-1", "1/0", "1e999999999", "0.1", " 1", "1/-2", "nan", "infinity", "1" * 1001])
 def test_text_that_is_no_fraction_is_refused(bad):
-    with pytest.raises(ValueError, match="it is not a fraction"):
+    with pytest.raises(ValueError, match=r"^it .*fraction"):
         epsilon_from_text(bad, "it")
 
 

@@ -77,7 +77,7 @@ def test_a_seed_brings_the_same_streams_again():
     state = np.random.RandomState(7)
     np.testing.assert_array_equal(RandomSource(state).streams(1), RandomSource(7).streams(1))
     assert words(RandomSource(state).streams(1)[0]) != words(RandomSource(7).streams(1)[0])
-    with pytest.raises(ValueError, match="cannot be used to seed"):
+    with pytest.raises(ValueError, match=r"'seed' .*RandomState"):
         RandomSource("seed")
 
 
@@ -232,7 +232,7 @@ def test_a_seeded_source_is_the_same_in_a_child():
 @pytest.mark.parametrize("source", [RandomSource(), RandomSource(0)], ids=["system", "seeded"])
 def test_a_source_is_not_copied_and_not_saved(source):
     for take in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="cannot be pickled"):
+        with pytest.raises(TypeError, match=r"RandomSource .*pickled"):
             take(source)
     assert "key" not in repr(source)
 

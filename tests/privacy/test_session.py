@@ -85,7 +85,7 @@ def test_a_request_that_no_budget_covers_is_refused_by_check_and_by_spend():
     budget = Budget(Fraction(1, 2))
     with budget:
         for call in (check, spend):
-            with pytest.raises(BudgetError, match="does not cover a forest"):
+            with pytest.raises(BudgetError, match="not cover a forest"):
                 call(1, "a forest")
     assert budget.entries == ()
 
@@ -103,8 +103,8 @@ def test_the_cost_of_a_domain_is_named_to_budgets_that_have_not_counted_it():
     domain = domain_ledger(Fraction(3, 10), counted)
     with counted, other:
         message = (
-            r"^The budget of epsilon = 1\.2 does not cover a forest with epsilon = 1, including "
-            r"epsilon = 0\.3 for its domain\. The remaining budget is epsilon = 1\.2 without delta\."
+            r"epsilon = 1\.2 .*a forest with epsilon = 1, .*epsilon = 0\.3 .*domain\. "
+            r".*epsilon = 1\.2 without delta\."
         )
         for call in (check, spend):
             with pytest.raises(BudgetError, match=message):
@@ -223,7 +223,7 @@ def test_synthetic_data_is_charged_to_no_active_budget():
 def test_a_request_that_is_not_private_is_refused_under_a_budget(fields):
     with Budget(1) as budget:
         for call in (check, spend):
-            with pytest.raises(BudgetError, match=r"A budget cannot be charged for a fit that is not private\. "):
+            with pytest.raises(BudgetError, match=r"a fit .*not private\. "):
                 call(1, "a fit", **fields)
     with pytest.raises(BudgetError), Session.begin([Budget(1)]) as session:
         session.require_private("a fit", ["a seed."])
@@ -325,7 +325,7 @@ def test_a_charge_is_accepted_exactly_if_the_budget_is_proven_to_cover_it(costs)
             assert account.pay(charge).charge == charge
             epsilon, mu_squared = after
         else:
-            with pytest.raises(ValueError, match="does not cover sums of nodes"):
+            with pytest.raises(ValueError, match="cover sums of nodes"):
                 account.pay(charge)
         ledger = so_far(account)
         assert ledger.loss == PrivacyLoss(epsilon, mu_squared)
@@ -359,7 +359,7 @@ def test_gaussian_charges_use_the_delta_that_approximate_ones_leave():
     categories = charge_of(Mechanism.THRESHOLDED_LAPLACE, ApproximateDP(Fraction(1, 4), delta), 1, 1)
     account = paid.open_account(Fraction(1), MILLIONTH)
     account.pay(categories)
-    with pytest.raises(ValueError, match=r"does not cover sums of nodes.* delta = 1e-07 is already spent"):
+    with pytest.raises(ValueError, match=r"cover sums of nodes.* delta = 1e-07 .*spent"):
         account.pay(charge_of(Mechanism.NONE, GaussianDP(rest * Fraction(1001, 1000)), 1, 1))
     account.pay(charge_of(Mechanism.NONE, GaussianDP(rest), 1, 1))
     assert (so_far(account).total, so_far(account).total_delta) == (1, MILLIONTH)
@@ -387,7 +387,7 @@ def test_total_other_than_epsilon_raises():
 
 def test_loss_other_than_the_charged_one_raises():
     cheap = replace(request(), loss=PrivacyLoss(Fraction(1, 2)))
-    with pytest.raises(AssertionError, match="is not what was charged"), session_of(cheap) as account:
+    with pytest.raises(AssertionError, match=r"ledger's loss, .*charged, "), session_of(cheap) as account:
         account.pay(nothing(1)).cancel()
 
 
@@ -398,7 +398,7 @@ def test_unused_receipt_raises():
 
 
 def test_only_a_session_opens_accounts():
-    with pytest.raises(UnpaidReleaseError, match="Only a Session opens accounts"):
+    with pytest.raises(UnpaidReleaseError, match=r"Session .*accounts"):
         Account(object(), spend())
     with pytest.raises(TypeError, match="subclassed"):
         type("Free", (Account,), {})
@@ -441,14 +441,14 @@ def test_a_subaccount_has_a_ledger_of_its_part():
 
 def test_subaccount_of_another_cost_raises():
     half = Fraction(1, 2)
-    with pytest.raises(AssertionError, match="is not what was charged"):
+    with pytest.raises(AssertionError, match=r"ledger's loss, .*charged, "):
         with_subaccount(PrivacyLoss(half), half, nothing(Fraction(1, 4)))
     with pytest.raises(ValueError, match="does not cover"):
         with_subaccount(PrivacyLoss(half), half, nothing(1))
 
 
 def test_a_subaccount_beyond_its_receipt_is_refused():
-    with pytest.raises(UnpaidReleaseError, match="epsilon = 2 is more than was charged"):
+    with pytest.raises(UnpaidReleaseError, match=r"epsilon = 2 .*more .*charged"):
         with_subaccount(PrivacyLoss(Fraction(2)), Fraction(2))
 
 

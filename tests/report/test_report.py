@@ -273,9 +273,9 @@ def test_head_shows_date_data_set_and_responsible_person(models):
     text = Page(render(model, dataset="Visits <2020>", responsible="Jane Doe", date=date(2021, 3, 4))).text
     assert "data set Visits <2020> responsible Jane Doe date of this report 2021-03-04" in text
     for wrong in ({"dataset": " "}, {"responsible": ""}, {"dataset": 7}):
-        with pytest.raises(ValueError, match="must be a text"):
+        with pytest.raises(ValueError, match=r" text, got "):
             render(model, **wrong)
-    with pytest.raises(TypeError, match=r"must be a datetime\.date"):
+    with pytest.raises(TypeError, match=r"^date .*datetime\.date, got str"):
         render(model, date="2021-03-04")
 
 
@@ -300,7 +300,7 @@ def test_digest_of_given_file_is_shown_and_other_files_are_refused(models, tmp_p
     other = next(iter(models.values()))
     other.save(tmp_path / "other")
     for wrong in (tmp_path / "other", (tmp_path / "other").read_bytes()):
-        with pytest.raises(ValueError, match="model_file is not the file of this model"):
+        with pytest.raises(ValueError, match=r"^model_file .*this model"):
             render(model, model_file=wrong)
     with pytest.raises(diprime.ModelFileError):
         render(model, model_file=old.read_bytes() + b"more")

@@ -165,5 +165,5 @@ def test_scores_take_as_many_rows_as_fits(models, kind):
             return ScoredPartitions(model, UpdatedPartitions(rows, [], sizes), threads)
 
     assert scored(2**31, 2**31, 2**30).count(count_records) == 3 * len(y)
-    with pytest.raises(ValueError, match="more than the maximum of 1,099,511,627,776 rows"):
+    with pytest.raises(ValueError, match="1,099,511,627,776 rows"):
         scored(*[2**31] * 512, 1)

@@ -156,25 +156,25 @@ WRONG = [
     ("two", put(["format"], "diprime score 0"), "format"),
     ("two", put(["more"], 1), "unknown fields"),
     ("two", lambda data: data.pop("ledger"), "ledger"),
-    ("two", lambda data: data.pop("accuracy"), "lacks an estimate"),
-    ("two", lambda data: data.pop("roc_auc"), "lacks an estimate"),
+    ("two", lambda data: data.pop("accuracy"), "lacks .*estimate"),
+    ("two", lambda data: data.pop("roc_auc"), "lacks .*estimate"),
     ("two", lambda data: data.pop("curves"), "curves"),
-    ("two", put(["curves"], []), "lacks an estimate"),
+    ("two", put(["curves"], []), "lacks .*estimate"),
     ("two", put(["mse"], [1.0, 0.0, 2.0]), "another task"),
-    ("numbers", lambda data: data.pop("r2"), "lacks an estimate"),
+    ("numbers", lambda data: data.pop("r2"), "lacks .*estimate"),
     ("numbers", put(["classes"], ["a", "b"]), "confusion_matrix"),
-    ("numbers", put(["records"], [None, 0.0, 1.0]), "not made of numbers"),
+    ("numbers", put(["records"], [None, 0.0, 1.0]), "records .*numbers"),
     ("numbers", lambda data: data.pop("outside_domain"), "outside_domain"),
-    ("numbers", put(["mse", 1], None), "not made of numbers"),
+    ("numbers", put(["mse", 1], None), "mse .*numbers"),
     ("two", put(["model_digest"], "0F" * 32), "model_digest"),
     ("two", put(["model_digest"], "0f" * 31), "model_digest"),
     ("two", put(["model_digest"], None), "model_digest"),
     ("two", put(["confidence"], 1.5), "confidence"),
     ("two", put(["confidence"], "0.95"), "confidence"),
-    ("two", put(["accuracy"], [0.5, 0.6, 0.7]), "not in its interval"),
+    ("two", put(["accuracy"], [0.5, 0.6, 0.7]), "accuracy .*interval"),
     ("two", put(["accuracy"], [0.5, 0.4]), "right length"),
-    ("two", put(["accuracy"], [0.5, "0.4", 0.7]), "not made of numbers"),
-    ("two", put(["accuracy"], [1, 0, 1]), "not made of numbers"),
+    ("two", put(["accuracy"], [0.5, "0.4", 0.7]), "accuracy .*numbers"),
+    ("two", put(["accuracy"], [1, 0, 1]), "accuracy .*numbers"),
     ("two", put(["records"], 3.0), "records"),
     ("two", put(["classes"], ["no", "no"]), "different"),
     ("two", put(["classes"], ["no", None]), "different"),
@@ -186,9 +186,9 @@ WRONG = [
     ("two", put(["curves", 0, 1, 0, 0], 2.0), "from 0 to 1"),
     ("two", put(["curves", 0, 1, 0, 1], [0.5, 0.4, 1.6]), "between 0 and 1"),
     ("two", put(["curves", 0, 2, 0, 1], float("nan")), "from 0 to 1"),
-    ("two", put(["ledger", "total"], "1/20"), "do not follow"),
-    ("two", put(["ledger", "private"], False), "do not follow"),
-    ("two", put(["ledger", "charges", 0, "epsilon"], "1/1000"), "do not follow"),
+    ("two", put(["ledger", "total"], "1/20"), "total and private .*charges"),
+    ("two", put(["ledger", "private"], False), "total and private .*charges"),
+    ("two", put(["ledger", "charges", 0, "epsilon"], "1/1000"), "total and private .*charges"),
 ]
 
 
@@ -200,7 +200,7 @@ def test_invalid_scores_are_refused(name, change, message):
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "{", '{"format": 1, "format": 2}', "[" * 100_000])
 def test_invalid_json_is_refused(text):
-    with pytest.raises(ValueError, match="the score is not"):
+    with pytest.raises(ValueError, match=r"score .*(JSON|object)"):
         PrivateScore.from_json(text)
 
 
@@ -257,7 +257,7 @@ def test_seed_voids_the_score_and_repeats_it(models, key):
     data = make(key[0], 800, 1)
     found = []
     for _ in range(2):
-        with pytest.warns(PrivacyWarning, match="This score is not private: random_state is set"):
+        with pytest.warns(PrivacyWarning, match=r"score .*random_state is set"):
             found.append(private_score(models[key], *data, 1.0, random_state=3))
     assert found[0] == found[1]
     assert not found[0].ledger.is_private
@@ -340,9 +340,12 @@ def test_tables_are_released_with_the_charged_epsilon_and_sensitivity(models, mo
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        *(({"epsilon": value}, "epsilon must be a positive number") for value in (0, -1, float("nan"), "1", None)),
         *(
-            ({"confidence": value}, r"confidence must be a number from 0\.5 to below 1")
+            ({"epsilon": value}, f"^epsilon .*positive number.*got {value!r}")
+            for value in (0, -1, float("nan"), "1", None)
+        ),
+        *(
+            ({"confidence": value}, rf"^confidence .*0\.5 to below 1, got {value!r}")
             for value in (0, 1, 95, 0.3, "0.9", True, float("nan"))
         ),
     ],
@@ -362,7 +365,7 @@ def test_unfitted_and_foreign_models_are_refused():
         private_score(DiPriMeClassifier(domain=DOMAINS["classification"]), X, y)
     baseline = DPRandomForestClassifier(domain=DOMAINS["classification"]).fit(X, y)
     for other in (baseline, "model"):
-        with pytest.raises(TypeError, match="Only DiPriMe estimators can be scored"):
+        with pytest.raises(TypeError, match=f"scored, got {type(other).__name__}"):
             private_score(other, X, y)
 
 
@@ -393,7 +396,7 @@ def test_groups_score_one_row_per_person(models, key):
     split = private_score(model, sources.batches([(X[rows[p]], y[rows[p]], ids[p]) for p in parts]), epsilon=math.inf)
     assert split.estimates == alone.estimates, "a person is the same in all batches, and no two persons are one"
     batches = [(X[:450], y[:450], rows[:450]), (X[450:], y[450:])]
-    with pytest.raises(ValueError, match="Some batches have groups and others do not"):
+    with pytest.raises(ValueError, match=r"Some batches .*groups"):
         private_score(model, sources.batches(batches), epsilon=1.0)
 
 
@@ -435,5 +438,5 @@ def test_score_of_no_batches_has_the_privacy_unit_of_the_model(models):
 def test_batches_with_none_as_groups_have_no_groups(models):
     model, (X, y) = models["regression", "forest"], make("regression", 300)
     assert private_score(model, sources.batches([(X, y, None)]), epsilon=1.0).ledger.privacy_unit == "record"
-    with pytest.raises(ValueError, match="Some batches have groups and others do not"):
+    with pytest.raises(ValueError, match=r"Some batches .*groups"):
         private_score(model, sources.batches([(X, y, np.arange(300)), (X, y, None)]), epsilon=1.0)

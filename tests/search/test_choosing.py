@@ -355,7 +355,7 @@ def test_search_is_charged_before_the_first_fit(monkeypatch):
 def test_candidate_that_costs_more_than_its_share_raises_assertion_error(monkeypatch):
     measure = DiPriMeClassifier._measure
     monkeypatch.setattr(DiPriMeClassifier, "_measure", lambda self, s: measure(self, replace(s, epsilon=s.epsilon / 2)))
-    with pytest.raises(AssertionError, match="is not what was charged"):
+    with pytest.raises(AssertionError, match=r"ledger's loss, .*charged, "):
         search_of(2, "stopping").fit(*make("classification", 50))
 
 
@@ -365,7 +365,7 @@ def test_more_fits_than_paid_for_are_refused():
     plan = search._plan(settings, DOMAINS["classification"])
     receipt = open_account(3).pay(plan.fits)
     assert [choosing._use(receipt).epsilon for _ in range(2)] == [Fraction(3, 2)] * 2
-    with pytest.raises(UnpaidReleaseError, match="0 of 2 charged releases are left"):
+    with pytest.raises(UnpaidReleaseError, match="0 of 2 charged"):
         choosing._use(receipt)
 
 
@@ -386,7 +386,7 @@ def test_candidate_with_another_cost_than_paid_stops_the_search(monkeypatch):
         return fit_candidate(model, fit, part, domain, open_account(3), source)
 
     monkeypatch.setattr(choosing, "fit_candidate", fit_beside)
-    with pytest.raises(AssertionError, match="is not what was charged"):
+    with pytest.raises(AssertionError, match=r"ledger's loss, .*charged, "):
         search_of(3, "all").fit(*make("classification", 50))
 
 

@@ -45,23 +45,23 @@ def test_settings_are_drawn_from_distributions():
 
 @pytest.mark.parametrize("n_iter", [0, -1, 2.0, True, "3"])
 def test_impossible_number_of_settings_is_refused(n_iter):
-    with pytest.raises(ValueError, match="n_iter must be an integer from 1"):
+    with pytest.raises(ValueError, match=rf"^n_iter .*integer .*got {n_iter!r}"):
         list_settings({"max_depth": [1]}, n_iter, None)
 
 
 @pytest.mark.parametrize("name", sorted(FIXED))
 def test_fixed_parameters_cannot_be_searched(name):
-    with pytest.raises(ValueError, match=f"cannot select {name}"):
+    with pytest.raises(ValueError, match=f"select {name}, "):
         list_settings([{"max_depth": [1]}, {name: [1, 2]}], None, None)
 
 
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (RandomForestClassifier(), "must be a diprime estimator, got RandomForestClassifier"),
-        (DiPriMeClassifier, "must be a diprime estimator, got ABCMeta"),
-        (DiPriMeClassifier(epsilon=2), "Pass epsilon to PrivateSearch"),
-        (DiPriMeBoostingClassifier(random_state=1), "Pass random_state to PrivateSearch"),
+        (RandomForestClassifier(), "diprime estimator, got RandomForestClassifier"),
+        (DiPriMeClassifier, "diprime estimator, got ABCMeta"),
+        (DiPriMeClassifier(epsilon=2), "epsilon to PrivateSearch.* 2"),
+        (DiPriMeBoostingClassifier(random_state=1), "random_state to PrivateSearch"),
     ],
 )
 def test_unsuitable_estimators_are_refused(estimator, message):
@@ -125,7 +125,7 @@ def test_search_of_boosted_models_costs_exactly_its_epsilon_and_delta(n, refit):
 def test_choice_that_costs_more_than_is_charged_is_refused():
     plan = plan_of(settings_of(2, "all", refit=False))
     dear = plan_of(settings_of(2, "all", refit=False, epsilon=Fraction(4))).choice
-    with pytest.raises(AssertionError, match="more than the 3 that is charged"):
+    with pytest.raises(AssertionError, match=r"selection .*the 3 .*charged"):
         SearchPlan(plan.candidates, plan.fits, dear, choice_adds=False)
 
 

@@ -52,7 +52,7 @@ def test_better_of_two_settings_is_chosen_and_predicts(task, kinds, grid):
 
 
 def test_forests_with_published_accounting_are_refused(task):
-    with pytest.raises(ValueError, match=f"does not support {PAPER[task].__name__}, because its fits are not private"):
+    with pytest.raises(ValueError, match=rf"PrivateSearch .*{PAPER[task].__name__}, .*not private"):
         search_of(task, kinds=PAPER).fit(*make(task, 100))
 
 
@@ -145,16 +145,16 @@ def test_inferred_domain_voids_the_guarantee_with_one_warning(task):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"rule": "best"}, "rule must be one of"),
-        ({"refit": 1}, "refit must be one of"),
-        ({"max_fits": 0}, "max_fits must be"),
-        ({"holdout": 0}, "holdout must be a number between 0 and 1"),
-        ({"holdout": 1.0}, "holdout must be a number between 0 and 1"),
-        ({"holdout": "half"}, "holdout must be a number between 0 and 1"),
-        ({"epsilon": 0}, "epsilon must be a positive number"),
-        ({"grid": {"max_depth": [1, -1]}}, "max_depth must be"),
+        ({"rule": "best"}, "^rule .*got 'best'"),
+        ({"refit": 1}, "^refit .*got 1"),
+        ({"max_fits": 0}, "^max_fits .*got 0"),
+        ({"holdout": 0}, "^holdout .*between 0 and 1, got 0"),
+        ({"holdout": 1.0}, "^holdout .*between 0 and 1, got 1.0"),
+        ({"holdout": "half"}, "^holdout .*between 0 and 1, got 'half'"),
+        ({"epsilon": 0}, "^epsilon .*positive number.*got 0"),
+        ({"grid": {"max_depth": [1, -1]}}, "^max_depth .*got -1"),
         ({"grid": {"depth": [1]}}, "Invalid parameter 'depth'"),
-        ({"grid": {"n_rounds": [1]}, "kinds": BOOSTERS, "rule": "stopping"}, "requires pure epsilon"),
+        ({"grid": {"n_rounds": [1]}, "kinds": BOOSTERS, "rule": "stopping"}, 'rule="stopping" .*pure epsilon'),
     ],
 )
 def test_invalid_parameters_raise_before_rows_are_read(parameters, message):
@@ -234,7 +234,7 @@ def test_search_protects_people(task, rule, refit):
     assert (search.privacy_.max_records_per_group, search.privacy_.total) == (4, 5)
     assert [entry.unit for entry in budget.entries] == ["person"]
     assert all(part.max_records_per_group == 4 for part in search.privacy_.merged)
-    with pytest.raises(ValueError, match="requires groups"):
+    with pytest.raises(ValueError, match="max_records_per_group=4 requires groups"):
         search.fit(X, y)
 
 
@@ -246,12 +246,12 @@ def test_boosted_search_is_charged_its_two_measures():
     assert budget.spent == search.privacy_.loss
     assert budget.spent.epsilon == Fraction(1, 10)
     assert search.privacy_.studies == [budget.study]
-    with Budget(epsilon=Fraction(1, 2), delta=1e-5), pytest.raises(BudgetError, match="does not cover PrivateSearch"):
+    with Budget(epsilon=Fraction(1, 2), delta=1e-5), pytest.raises(BudgetError, match="not cover PrivateSearch"):
         PrivateSearch(model, {"n_rounds": [1, 5]}, epsilon=1).fit(X, y)
 
 
 def test_open_domain_is_refused():
     X, y = make("regression", 50)
     model = ESTIMATORS["regression"](domain=Domain({f"x{i}": Numeric() for i in range(X.shape[1])}, Numeric(0, 1)))
-    with pytest.raises(ValueError, match=r"Call Domain\.learn first"):
+    with pytest.raises(ValueError, match=r"complete domain\. .*Domain\.learn"):
         PrivateSearch(model, {"max_depth": [1, 2]}).fit(X, y)

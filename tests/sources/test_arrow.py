@@ -4,6 +4,7 @@ import datetime
 import errno
 import gc
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -140,9 +141,7 @@ def test_batches_of_different_types_are_not_copied(in_scratch, tmp_path):
     batches = [pa.record_batch({"a": pa.array([1, 2], kind)}) for kind in (pa.float64(), pa.int64())]
     reader = pa.RecordBatchReader.from_batches(batches[0].schema, batches)
     source = arrow.ArrowStream(reader, tmp_path if in_scratch else None).repeatable()
-    with pytest.raises(
-        arrow.InputError, match=r"columns of different types.*Cast all batches to the schema of the stream"
-    ):
+    with pytest.raises(arrow.InputError, match=r"batches of X .*different types"):
         list(source.features(OPEN))
 
 
@@ -196,7 +195,7 @@ def test_copy_is_in_a_private_file_without_a_name_until_the_fit_ends(copies, tmp
         assert seen == [(1, [])] * 3
         assert copies.mapped() == 0
         nothing_known = Domain({"a": Numeric(), "b": Numeric()}, OPEN.target)
-        with pytest.raises(ValueError, match="range of any feature"):
+        with pytest.raises(ValueError, match=r"Too few .*range .*feature"):
             DiPriMeClassifier(1e-6, nothing_known, random_state=1).fit(
                 sources.batches(rows().to_reader(200), scratch=tmp_path), "target"
             )
@@ -222,7 +221,7 @@ def test_stream_is_not_read_beyond_the_budget(in_scratch, tmp_path):
             with pytest.raises(ValueError, match="budget"):
                 paid()
     assert fit(source, OPEN) == fit(used, OPEN)
-    with pytest.raises(ValueError, match="X has already been read"):  # the copy has ended with the fit
+    with pytest.raises(ValueError, match=r"X .*already"):  # the copy has ended with the fit
         fit(source, OPEN)
 
 
@@ -250,13 +249,12 @@ def test_full_disk_is_not_charged(when, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **options: FullFile(make(**options), when))
     paid = {"fit": lambda X: DiPriMeClassifier(2.0, OPEN).fit(X, "target"), "learn": partial(learn, seed=None)}
     for of_copy in paid.values():
-        with Budget(30) as budget, pytest.raises(OSError, match="No space is left in the scratch directory") as error:
+        expected = rf"scratch directory {re.escape(str(tmp_path))};.*all rows of X"
+        with Budget(30) as budget, pytest.raises(OSError, match=expected) as error:
             of_copy(sources.batches(rows().select(["a", "b", "target"]).to_reader(200), scratch=tmp_path))
-        assert str(error.value).endswith(
-            f"{tmp_path}; choose a directory on a disk with enough free space for all rows of X"
-        )
         assert error.value.errno == errno.ENOSPC
-        assert error.value.__notes__ == ["The budget was not charged."]
+        [note] = error.value.__notes__
+        assert "not charged" in note
         assert budget.entries == ()
 
 
@@ -282,9 +280,7 @@ def test_used_reader_is_refused_before_the_charge():
     model = DiPriMeClassifier(1.0, DOMAIN).fit(reader, "target")
     with Budget(4) as budget:
         for again in (lambda: model.fit(reader, "target"), lambda: private_score(model, reader, "target", 1.0)):
-            with pytest.raises(
-                ValueError, match=r"X has already been read, and can be read only once\. Run its query again"
-            ):
+            with pytest.raises(ValueError, match=r"X .*already .*only once"):
                 again()
     assert budget.entries == ()
 
@@ -352,7 +348,7 @@ def test_float_ids_in_a_file_of_a_data_set_are_refused(tmp_path):
     assert data_set.schema.field("person").type == pa.int64()
     chosen = data_set.filter(pa.dataset.field("a") >= 0)
     for refused in (data_set, chosen, pa.dataset.dataset([data_set, data_set])):
-        with pytest.raises(TypeError, match="groups contains floats"):
+        with pytest.raises(TypeError, match=r"groups .*floats"):
             model.fit(refused, "target", groups="person")
     model.fit(data_set, "target")
 
@@ -364,7 +360,7 @@ def test_time_ids_that_a_data_set_rounds_to_days_are_refused(tmp_path):
         pq.write_table(rows(3).set_column(2, "person", times), tmp_path / f"{name}.parquet")
     model = DiPriMeClassifier(1.0, DOMAIN)
     model.fit(pa.dataset.dataset(tmp_path / "a.parquet"), "target", groups="person")
-    with pytest.raises(ValueError, match=r"'person' of X .* several people could become one"):
+    with pytest.raises(ValueError, match=r"'person' of X .*times .*days"):
         model.fit(pa.dataset.dataset(tmp_path), "target", groups="person")
 
 
@@ -386,24 +382,24 @@ def test_streams_without_rows_have_columns(make):
 
 def test_wrong_names_are_refused_before_the_charge():
     mistakes = [
-        ("nothing", None, DOMAIN, "X has no column named 'nothing'; y is the name"),
-        ("target", "nobody", DOMAIN, "X has no column named 'nobody'; groups is the name"),
-        ("target", "target", DOMAIN, "y and groups are the same column"),
-        ("b", None, DOMAIN, "X lacks"),
-        ("target", None, Domain({"z": Numeric(0, 1)}, DOMAIN.target), "X lacks"),
+        ("nothing", None, DOMAIN, r"X .*no column .*'nothing'; y "),
+        ("target", "nobody", DOMAIN, r"X .*no column .*'nobody'; groups "),
+        ("target", "target", DOMAIN, r"y and groups .*'target'"),
+        ("b", None, DOMAIN, "X lacks column 'b'"),
+        ("target", None, Domain({"z": Numeric(0, 1)}, DOMAIN.target), "X lacks column 'z'"),
     ]
     with Budget(1) as budget:
         for y, groups, domain, match in mistakes:
             for make in (Stream, pyarrow.dataset.dataset):
                 with pytest.raises(ValueError, match=match):
                     DiPriMeClassifier(1.0, domain).fit(make(rows()), y, groups=groups)
-        with pytest.raises(ValueError, match="X has no column named 'nothing'"):
+        with pytest.raises(ValueError, match=r"X .*no column .*'nothing'"):
             Domain.learn(pyarrow.dataset.dataset(rows().select(["a", "b"])), "nothing", 1.0, target=DOMAIN.target)
-        with pytest.raises(TypeError, match="X is a Stream, so y must be the name of its column in X, got a ndarray"):
+        with pytest.raises(TypeError, match=r"X is a Stream.* y .*ndarray"):
             DiPriMeClassifier(1.0, DOMAIN).fit(Stream(rows()), np.zeros(N))
-        with pytest.raises(ValueError, match="two columns of the same name"):
+        with pytest.raises(ValueError, match=r"X .*two columns .*same name"):
             DiPriMeClassifier(1.0, DOMAIN).fit(Stream(rows().rename_columns(["target", "x", "y", "a", "a"])), "target")
-        with pytest.raises(TypeError, match="Column 'a' of X has dtype List"):
+        with pytest.raises(TypeError, match=r"'a' of X .*List"):
             DiPriMeClassifier(1.0, DOMAIN).fit(Stream(rows().drop("a").rename_columns({"other": "a"})), "target")
     assert budget.entries == ()
 
@@ -422,11 +418,12 @@ def test_errors_of_libraries_are_not_quoted(tmp_path):
     for stream, domain in [*((stream, DOMAIN) for stream in failing), (failing[1], OPEN), (copied, OPEN)]:
         with (
             Budget(1) as budget,
-            pytest.raises(ValueError, match=r"cannot be read \(\w+\)\. Read it without diprime") as found,
+            pytest.raises(ValueError, match=r"X .*cannot be .*\(\w+\)") as found,
         ):
             DiPriMeClassifier(1.0, domain).fit(stream, "target")
         assert budget.entries == ()
-        assert found.value.__notes__ == ["The budget was not charged."]
+        [note] = found.value.__notes__
+        assert "not charged" in note
         assert found.value.__context__ is None
         assert secret not in "".join(traceback.format_exception(found.value))
 

@@ -46,9 +46,9 @@ def test_invalid_fits_to_batches_raise_value_error():
     X, y = make("classification", 10)
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[10, 9\]"):
         ESTIMATORS["classification"](domain=DOMAINS["classification"]).fit(sources.batches([(X, y[:9])]))
-    with pytest.raises(ValueError, match="requires a Domain"):
+    with pytest.raises(ValueError, match=r"a Domain, .*domain='infer'"):
         ESTIMATORS["classification"](domain="infer").fit(sources.batches([(X, y)]))
-    with pytest.raises(ValueError, match="epsilon must be"):
+    with pytest.raises(ValueError, match=r"^epsilon .*got -1"):
         ESTIMATORS["classification"](-1, domain=DOMAINS["classification"]).fit(sources.batches(iter("never read")))
 
 
@@ -56,13 +56,13 @@ def test_invalid_fits_to_batches_raise_value_error():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (lambda X, y: pd.DataFrame(X), "this DataFrame yields a "),
-        (lambda X, y: pl.DataFrame(X), "this DataFrame yields a Series"),
-        (lambda X, y: X, "this ndarray yields a ndarray"),
-        (lambda X, y: (X, y), "this tuple yields a ndarray"),
-        (lambda X, y: {"X": X, "y": y}, "this dict yields a str"),
-        (lambda X, y: [(X,)], "this list yields a tuple"),
-        (lambda X, y: [(X, y, None, None)], "this list yields a tuple"),
+        (lambda X, y: pd.DataFrame(X), "DataFrame yields a "),
+        (lambda X, y: pl.DataFrame(X), "DataFrame yields a Series"),
+        (lambda X, y: X, "ndarray yields a ndarray"),
+        (lambda X, y: (X, y), "tuple yields a ndarray"),
+        (lambda X, y: {"X": X, "y": y}, "dict yields a str"),
+        (lambda X, y: [(X,)], "list yields a tuple"),
+        (lambda X, y: [(X, y, None, None)], "list yields a tuple"),
     ],
 )
 def test_invalid_batches_raise_type_error(wrong, words, is_open):
@@ -70,9 +70,7 @@ def test_invalid_batches_raise_type_error(wrong, words, is_open):
     target = Numeric() if is_open else Numeric(0, 1)
     domain = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)}, target)
     model = DiPriMeRegressor(1.0, domain)
-    with pytest.raises(
-        TypeError, match=rf"pairs \(X, y\) or triples \(X, y, groups\), but {words}.* pass \[\(X, y\)\]"
-    ):
+    with pytest.raises(TypeError, match=rf"\(X, y, groups\), .*{words}.*\[\(X, y\)\]"):
         model.fit(sources.batches(wrong(X, y)))
     fitted = DiPriMeRegressor(1.0, Domain(domain.features, Numeric(0, 1))).fit(sources.batches([[X, y]]))
     with pytest.raises(TypeError, match=words):

@@ -218,27 +218,26 @@ class TestInvalidInput:
     def test_different_divisions_are_refused(self):
         X = self.frames()[0]
         moved = dd.from_pandas(table(CLASSES).iloc[::-1].set_index(np.arange(N) + 5)["target"], npartitions=3)
-        self.check(ValueError, "divided at different places", X, moved)
+        self.check(ValueError, r"X and y .*index", X, moved)
 
     def test_different_lengths_are_refused(self):
         X, y = self.frames()
         shorter = y.clear_divisions().map_partitions(lambda part: part[1:], meta=y._meta)
-        self.check(ValueError, "In partition 0 of the data: .*inconsistent numbers", X.clear_divisions(), shorter)
+        self.check(ValueError, r"partition 0 .*inconsistent numbers", X.clear_divisions(), shorter)
 
     def test_target_in_memory_is_refused(self):
-        self.check(TypeError, r"y is a ndarray\. Pass a Dask Series", self.frames()[0], np.zeros(N))
+        self.check(TypeError, r"y is a ndarray\..*Dask Series", self.frames()[0], np.zeros(N))
 
     def test_rows_in_memory_are_refused(self):
-        self.check(TypeError, "X is a ndarray. Pass a Dask DataFrame", np.zeros((N, 4)), self.frames()[1])
+        self.check(TypeError, r"X is a ndarray\..*Dask DataFrame", np.zeros((N, 4)), self.frames()[1])
 
     def test_name_of_a_missing_column_is_refused(self):
-        self.check(ValueError, "X has no column named 'target'; y is the name", self.frames()[0], "target")
+        self.check(ValueError, r"X .*no column .*'target'; y ", self.frames()[0], "target")
 
     def test_dask_arrays_are_refused(self):
         X, y = self.frames()
         for target in (y, np.zeros(N)):
-            match = r"X is a Dask Array\. Pass a Dask DataFrame"
-            self.check(TypeError, match, X[["age"]].to_dask_array(), target)
+            self.check(TypeError, r"X is a Dask Array\.", X[["age"]].to_dask_array(), target)
 
     def test_missing_columns_are_refused(self):
         X, y = self.frames()
@@ -251,7 +250,7 @@ class TestInvalidInput:
         whole = table(CLASSES)
         parts = [dask.delayed(whole[:300]), dask.delayed(whole[300:].drop(columns=name))]
         frame = dd.from_delayed(parts, meta=whole[:0], verify_meta=verified)
-        self.check(ValueError, f"A partition of the data lacks column '{name}'", frame[NAMES], frame["target"])
+        self.check(ValueError, rf"partition .*lacks column '{name}'", frame[NAMES], frame["target"])
 
     def test_key_errors_of_the_data_are_not_quoted(self):
         def fail(part):
@@ -259,7 +258,7 @@ class TestInvalidInput:
 
         X, y = self.frames()
         failing = X.map_partitions(fail, meta=X._meta)
-        self.check(RuntimeError, r"or its data became unavailable \(KeyError\)", failing, y)
+        self.check(RuntimeError, r"Dask .*unavailable \(KeyError\)", failing, y)
 
     def test_partition_with_other_columns_is_refused(self):
         X, y = self.frames()
@@ -270,7 +269,7 @@ class TestInvalidInput:
             meta=X._meta,
             enforce_metadata=False,
         )
-        self.check(ValueError, "In partition 1 of the data: X lacks column 'age' and has 1 other column", other, y)
+        self.check(ValueError, r"partition 1 .*X lacks column 'age' .*1 other", other, y)
 
     def test_errors_of_the_data_are_not_quoted(self):
         def fail(part):
@@ -279,7 +278,7 @@ class TestInvalidInput:
         X, y = self.frames()
         self.check(
             RuntimeError,
-            r"the Dask cluster or its data became unavailable \(ValueError\)",
+            r"Dask .*unavailable \(ValueError\)",
             X.map_partitions(fail, meta=X._meta),
             y,
         )
@@ -290,7 +289,7 @@ class TestInvalidInput:
 
     def test_groups_in_memory_are_refused(self):
         X, y = self.frames()
-        self.check(TypeError, "groups is a ndarray. Pass a Dask Series as groups", X, y, groups=np.zeros(N))
+        self.check(TypeError, r"groups is a ndarray\..*Dask Series", X, y, groups=np.zeros(N))
 
     def test_partition_with_ids_of_another_type_is_refused(self):
         X, y = self.frames()
@@ -300,7 +299,7 @@ class TestInvalidInput:
             meta=("side", "int64"),
             enforce_metadata=False,
         )
-        message = "In partition 1 of the data: groups has different types in different batches or files: numbers and"
+        message = r"partition 1 .*groups .*different types .*: numbers and"
         self.check(ValueError, message, X, y, groups=other)
 
     @pytest.mark.parametrize("groups", [None, "kind"])
@@ -309,7 +308,7 @@ class TestInvalidInput:
         X = frame[NAMES].assign(age=dd.to_datetime(frame["age"]))
         open_domain = Domain({**FEATURES, "age": Numeric()}, CLASSES.target)
         groups = None if groups is None else frame[groups]
-        message = "In partition 0 of the data: Feature 'age' has dtype .*, but the domain declares numbers"
+        message = r"partition 0 .*'age' has dtype .*declares numbers"
         self.check(ValueError, message, X, frame["target"], domain=open_domain, groups=groups)
 
     def test_changed_order_of_ids_is_refused(self):
@@ -319,7 +318,7 @@ class TestInvalidInput:
         frame = dd.from_pandas(table(CLASSES).assign(who=np.arange(N) // 3), npartitions=3)
         frame = frame.map_partitions(shuffled, meta=frame._meta)
         open_domain = Domain({**FEATURES, "age": Numeric()}, CLASSES.target)
-        message = "In partition 0 of the data: The identifiers, or their order, differ"
+        message = r"partition 0 .*identifiers.*order"
         with Budget(1) as budget, pytest.raises(ValueError, match=message):
             DiPriMeClassifier(epsilon=1, domain=open_domain).fit(frame, "target", groups="who")
         assert budget.spent.epsilon == 0
@@ -327,33 +326,31 @@ class TestInvalidInput:
     def test_missing_targets_of_a_score_are_refused(self):
         here, (X, _) = table(CLASSES), self.frames()
         model = DiPriMeClassifier(epsilon=1, domain=CLASSES).fit(here[NAMES], here["target"])
-        with Budget(1) as budget, pytest.raises(ValueError, match="y should be a 1d array, got a NoneType"):
+        with Budget(1) as budget, pytest.raises(ValueError, match=r"y .*1d array.*NoneType"):
             private_score(model, X, epsilon=1)
         assert budget.spent.epsilon == 0
 
     def test_inferring_a_domain_is_refused(self):
         X, y = self.frames()
-        with pytest.raises(
-            ValueError, match="requires a Domain, because domain='infer' works only for a table in memory"
-        ):
+        with pytest.raises(ValueError, match=r"a Domain, .*domain='infer'"):
             DiPriMeClassifier(epsilon=1, domain="infer").fit(X, y)
 
     def test_estimator_that_needs_all_rows_is_refused(self):
         X, y = self.frames()
         baseline = DPRandomForestClassifier(epsilon=1, domain=CLASSES)
-        with Budget(1) as budget, pytest.raises(ValueError, match="requires all rows in this process"):
+        with Budget(1) as budget, pytest.raises(ValueError, match=r"all rows .*process"):
             baseline.fit(X, y)
         assert budget.spent.epsilon == 0
 
     def test_explaining_rows_on_a_cluster_is_refused(self):
         X, _ = self.frames()
-        with pytest.raises(TypeError, match="X is a Dask DataFrame, which is not in memory"):
+        with pytest.raises(TypeError, match=r"X is a Dask DataFrame.*compute\(\)"):
             in_memory("boosted numbers").explain(X)
 
 
 def test_missing_client_is_refused():
     frame = dd.from_pandas(table(CLASSES), npartitions=2)
-    with pytest.raises(ValueError, match="No Dask client is active"):
+    with pytest.raises(ValueError, match="No Dask client"):
         DiPriMeClassifier(epsilon=1, domain=CLASSES).fit(frame[NAMES], frame["target"])
 
 
@@ -361,7 +358,7 @@ def test_asynchronous_client_is_refused():
     async def fit():
         async with distributed.Client(asynchronous=True, processes=False, n_workers=1, dashboard_address=":0"):
             frame = dd.from_pandas(table(CLASSES), npartitions=2)
-            with pytest.raises(ValueError, match="Asynchronous Dask clients are not supported"):
+            with pytest.raises(ValueError, match="asynchronous=False"):
                 DiPriMeClassifier(epsilon=1, domain=CLASSES).fit(frame[NAMES], frame["target"])
 
     asyncio.run(fit())
@@ -394,7 +391,7 @@ class TestPredictions:
             model.predict(dd.from_pandas(rows[NAMES[1:]], npartitions=3))
 
     def test_arrays_are_refused(self, model, rows):
-        with pytest.raises(TypeError, match="Pass a Dask DataFrame"):
+        with pytest.raises(TypeError, match=r"X is a Dask Array\."):
             model.predict(dd.from_pandas(rows[["age"]], npartitions=3).to_dask_array())
 
 
@@ -422,7 +419,7 @@ class TestLostWorkers:
 
         before_query(monkeypatch, 4, lose)
         model = model_of(name)
-        with pytest.raises(RuntimeError, match="the rows had changed, so there is no model"):
+        with pytest.raises(RuntimeError, match=r"rows .*changed"):
             model.fit(X, frame["target"])
         assert not hasattr(model, "forest_")
         wait_until(lambda: not any(processes.has_what().values()))
@@ -442,7 +439,7 @@ class TestLostWorkers:
             return place(tasks, *placed)
 
         monkeypatch.setattr(dask_executor, "_place", lose)
-        with Budget(5, 1e-3) as budget, pytest.raises(RuntimeError, match="the rows had changed"):
+        with Budget(5, 1e-3) as budget, pytest.raises(RuntimeError, match=r"rows .*changed"):
             DiPriMeBoostingClassifier(epsilon=4, domain=CLASSES).fit(X, frame["target"])
         assert budget.spent.epsilon == 0
 
@@ -526,7 +523,7 @@ class TestLostScheduler:
                 before_query(monkeypatch, number, lose)
             with (
                 Budget(5, 1e-3) as budget,
-                pytest.raises(RuntimeError, match="Dask cluster or its data became unavailable") as caught,
+                pytest.raises(RuntimeError, match=r"Dask .*unavailable") as caught,
             ):
                 model.fit(frame[NAMES], frame["target"])
             assert time.monotonic() - began[0] < 30
@@ -578,7 +575,7 @@ def test_task_names_and_logs_do_not_depend_on_rows(monkeypatch):
         client.cluster.scheduler.add_plugin(tasks)
         on_dask("boosted classes", verbose=0)
         monkeypatch.setattr("diprime.execution.remote.PartitionBundle._apply", _fail)
-        with pytest.raises(RuntimeError, match=r"could not work on rows \(LookupError\)") as caught:
+        with pytest.raises(RuntimeError, match=r"work on rows \(LookupError\)") as caught:
             on_dask("boosted classes")
         logger.removeHandler(handler)
     ours = [name for name in tasks.names if "diprime" in name]

@@ -122,7 +122,7 @@ def test_actor_errors_are_not_quoted(client):
     for _ in range(2):
         executor.sum(total_weight)
     executor.apply([keep] * (N_PARTITIONS - 1) + [fail])
-    with pytest.raises(RuntimeError, match=r"could not work on rows \(LookupError\)") as caught:
+    with pytest.raises(RuntimeError, match=r"work on rows \(LookupError\)") as caught:
         executor.sum(total_weight)
     assert "Jane" not in str(caught.value)
 
@@ -172,9 +172,7 @@ def test_disconnected_client_ends_the_wait(polled):
     try:
         with pytest.raises(ConnectionError):
             tasks.wait_for(_forever)
-        with pytest.raises(
-            RuntimeError, match="because the Dask cluster or its data became unavailable \\(ConnectionError\\)"
-        ):
+        with pytest.raises(RuntimeError, match=r"Dask .*unavailable \(ConnectionError\)"):
             tasks.map("same", same, [Opaque(1)])
     finally:
         timer.join()

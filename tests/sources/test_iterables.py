@@ -41,7 +41,10 @@ class Passes:
 def test_missing_groups_in_a_later_pass_are_refused():
     X, y = rows(40)
     ids = np.arange(40) // 2
-    for first, then, words in [((X, y, ids), (X, y), "Some batches"), ((X, y), (X, y, ids), "requires groups")]:
+    for first, then, words in [
+        ((X, y, ids), (X, y), "Some batches"),
+        ((X, y), (X, y, ids), "max_records_per_group=2 requires groups"),
+    ]:
         model = DiPriMeClassifier(1.0, DOMAIN, max_records_per_group=2)
         with Budget(1) as budget, pytest.raises(ValueError, match=words):
             model.fit(sources.batches(Passes([first], [then])))
@@ -51,7 +54,7 @@ def test_missing_groups_in_a_later_pass_are_refused():
 def test_groups_that_appear_after_the_domain_was_learnt_are_refused():
     X, y = rows(400)
     model = DiPriMeClassifier(1.0, OPEN)
-    with pytest.raises(ValueError, match="Some batches have groups"):
+    with pytest.raises(ValueError, match=r"Some batches .*groups"):
         model.fit(sources.batches(Passes([(X, y)], [(X, y)], [(X, y)], [(X, y, np.arange(400))])))
 
 
@@ -80,13 +83,13 @@ def test_generator_is_read_once():
 def test_batches_are_not_read_beyond_the_budget():
     passes = Passes([rows(10)])
     for domain, parameters in [(DOMAIN, {}), (OPEN, {}), (DOMAIN, {"max_records_per_group": 2})]:
-        with Budget(0.5), pytest.raises(BudgetError, match="does not cover"):
+        with Budget(0.5), pytest.raises(BudgetError, match="not cover DiPriMeClassifier"):
             DiPriMeClassifier(1.0, domain, **parameters).fit(sources.batches(passes))
     assert passes.n_read == []
 
 
 def test_batches_refuse_column_names():
-    with pytest.raises(TypeError, match="Do not pass y and groups"):
+    with pytest.raises(TypeError, match=r"\(X, y, groups\).*y and groups"):
         DiPriMeClassifier(1.0, DOMAIN).fit(sources.batches([rows(10)]), "target")
-    with pytest.raises(TypeError, match="X is a Batches, so y must be the name of its column in X, got a ndarray"):
+    with pytest.raises(TypeError, match=r"X is a Batches.* y .*ndarray"):
         DiPriMeClassifier(1.0, DOMAIN).fit(sources.batches([rows(10)]), rows(10)[1])

@@ -113,7 +113,7 @@ def test_used_cursor_is_refused(cursor):
     fitted = DiPriMeClassifier(3.0, DOMAIN).fit(cursor, "target")
     with (
         Budget(4) as budget,
-        pytest.raises(ValueError, match=r"X has already been read, and can be read only once\. Run its query again"),
+        pytest.raises(ValueError, match=r"X .*already .*only once"),
     ):
         fitted.fit(cursor, "target")
     assert budget.entries == ()
@@ -124,7 +124,7 @@ def test_used_cursor_is_refused(cursor):
 def test_decimals_of_any_precision_are_refused(cursor):
     domain = Domain({"price": Numeric(0, 100)}, DOMAIN.target)
     cursor.execute(QUERY)
-    with pytest.raises(TypeError, match=r"'price' .*has dtype (Unknown|String), .*convert it"):
+    with pytest.raises(TypeError, match=r"'price' .*has dtype (Unknown|String), .*neither"):
         DiPriMeClassifier(1.0, domain).fit(cursor, "target")
     cursor.execute("SELECT price::float8, target FROM records")
     assert DiPriMeClassifier(1.0, domain).fit(cursor, "target").privacy_.total == 1
@@ -133,7 +133,7 @@ def test_decimals_of_any_precision_are_refused(cursor):
 def test_errors_of_the_server_do_not_quote_values(cursor):
     cursor.execute("SELECT age, CASE WHEN id < 2900 THEN '1' ELSE city END::int AS visits, target FROM records")
     domain = Domain({"age": Numeric(0, 100), "visits": Integer(0, 9)}, DOMAIN.target)
-    with Budget(1) as budget, pytest.raises(ValueError, match="X is a Cursor that cannot be read") as found:
+    with Budget(1) as budget, pytest.raises(ValueError, match=r"X is a Cursor .*cannot be .*\(\w+\)") as found:
         DiPriMeClassifier(1.0, domain).fit(cursor, "target")
     assert budget.entries == ()
     text = "".join(traceback.format_exception(found.value))

@@ -194,7 +194,7 @@ class TestLostProcesses:
 
         before_query(monkeypatch, SparkExecutor, 4, lose)
         model = model_of("boosted classes")
-        with pytest.raises(RuntimeError, match="the rows had changed, so there is no model"):
+        with pytest.raises(RuntimeError, match=r"rows .*changed"):
             model.fit(of_target(changing, "boosted classes"), "class")
         assert not hasattr(model, "forest_")
         assert persisted(spark) == 0
@@ -224,19 +224,17 @@ class TestInvalidInput:
         return caught.value
 
     def test_target_column_instead_of_a_name_is_refused(self, X):
-        self.check(TypeError, "y must be the name of the target column in X, got a Column", X, X["class"])
-        self.check(TypeError, "y must be the name", X, np.zeros(N))
+        self.check(TypeError, r"y .*target column .*Column", X, X["class"])
+        self.check(TypeError, r"y .*target column .*ndarray", X, np.zeros(N))
 
     def test_target_of_spark_for_rows_in_memory_is_refused(self, X):
-        self.check(
-            TypeError, "X must be a Spark DataFrame or a table in memory, got a ndarray", np.zeros((N, 7)), X["class"]
-        )
+        self.check(TypeError, r"X .*Spark DataFrame .*ndarray", np.zeros((N, 7)), X["class"])
 
     def test_missing_target_column_is_refused(self, X):
-        self.check(ValueError, "X has no column named 'klass'", X, "klass")
+        self.check(ValueError, r"X .*no column .*'klass'", X, "klass")
 
     def test_duplicate_target_column_is_refused(self, X):
-        self.check(ValueError, "X has 2 columns named 'class'", X.select("*", "class"), "class")
+        self.check(ValueError, r"X has 2 columns .*'class'", X.select("*", "class"), "class")
 
     @pytest.mark.parametrize(
         "made",
@@ -244,56 +242,53 @@ class TestInvalidInput:
     )
     def test_unsupported_types_are_refused(self, X, made):
         """They are refused by the schema, for features and targets, and for predictions as well."""
-        message = "of X has the unsupported type .* Convert it to numbers, text or dates."
-        self.check(TypeError, f"Column 'kind' {message}", X.withColumn("kind", functions.expr(made)), "class")
-        self.check(TypeError, f"Column 'class' {message}", X.withColumn("class", functions.expr(made)), "class")
+        self.check(TypeError, r"'kind' of X .*unsupported type ", X.withColumn("kind", functions.expr(made)), "class")
+        self.check(TypeError, r"'class' of X .*unsupported type ", X.withColumn("class", functions.expr(made)), "class")
 
     def test_unsupported_types_are_refused_for_predictions(self, X, here):
         other = X.withColumn("kind", functions.array("kind"))
-        with pytest.raises(TypeError, match="Column 'kind' of X has the unsupported type array<string>"):
+        with pytest.raises(TypeError, match=r"'kind' of X .*unsupported type array<string>"):
             in_memory("boosted numbers", here).predict(other)
 
     def test_target_of_another_type_is_refused(self, X):
-        self.check(TypeError, "y has dtype .*; convert dates to numbers", X.withColumn("class", X["seen"]), "class")
+        self.check(TypeError, r"y has dtype .*dates", X.withColumn("class", X["seen"]), "class")
 
     def test_missing_and_extra_columns_are_refused(self, X):
         self.check(ValueError, "X lacks column 'age'", X.drop("age"), "class")
-        self.check(ValueError, "and has 1 other column", X.withColumnRenamed("age", "years"), "class")
+        self.check(ValueError, "1 other column", X.withColumnRenamed("age", "years"), "class")
 
     def test_streaming_table_is_refused(self, spark):
         self.check(ValueError, "Streaming DataFrames", spark.readStream.format("rate").load(), "value")
 
     def test_rdd_is_refused(self, X):
-        self.check(
-            TypeError, "X must be a Spark DataFrame or a table in memory, got a PipelinedRDD", X.rdd.map(tuple), "class"
-        )
+        self.check(TypeError, r"X .*Spark DataFrame .*PipelinedRDD", X.rdd.map(tuple), "class")
 
     def test_spark_connect_is_refused(self):
         Frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})
-        self.check(TypeError, "X is a DataFrame of Spark Connect", Frame(), "class")
+        self.check(TypeError, r"X is a DataFrame .*Spark Connect", Frame(), "class")
 
     def test_stopped_session_is_refused(self, X, monkeypatch):
         monkeypatch.setattr(X.sparkSession.sparkContext, "_jsc", None)
         try:
-            self.check(ValueError, "The Spark session of X has been stopped", X, "class")
+            self.check(ValueError, r"session of X .*stopped", X, "class")
         finally:
             monkeypatch.undo()
 
     def test_groups_column_instead_of_a_name_is_refused(self, X):
-        self.check(TypeError, "groups must be the name of the", X, "class", groups=X["kind"])
+        self.check(TypeError, r"groups .*column .*Column", X, "class", groups=X["kind"])
 
     def test_float_ids_are_refused(self, X):
         domain = Domain({name: FEATURES[name] for name in NAMES[1:]}, CLASSES.target)
-        self.check(TypeError, "groups contains floats", X, "class", groups="age", domain=domain)
+        self.check(TypeError, r"groups .*floats", X, "class", groups="age", domain=domain)
 
     def test_type_that_does_not_fit_an_incomplete_domain_is_refused(self, X):
         open_domain = Domain({**FEATURES, "seen": Numeric()}, CLASSES.target)
-        message = "In partition 0 of the data: Feature 'seen' has dtype .*, but the domain declares numbers"
+        message = r"partition 0 .*'seen' has dtype .*declares numbers"
         self.check(ValueError, message, X, "class", domain=open_domain)
 
     def test_estimator_that_needs_all_rows_is_refused(self, X):
         baseline = DPRandomForestClassifier(epsilon=1, domain=CLASSES)
-        with Budget(1) as budget, pytest.raises(ValueError, match="requires all rows in this process"):
+        with Budget(1) as budget, pytest.raises(ValueError, match=r"all rows .*process"):
             baseline.fit(X, "class")
         assert budget.spent.epsilon == 0
 
@@ -304,7 +299,7 @@ class TestInvalidInput:
 
         error = self.check(
             RuntimeError,
-            r"Spark or its data became unavailable \(\w+\)",
+            r"Spark .*unavailable \(\w+\)",
             X.coalesce(1).withColumn("age", fail("age")),  # each try of each partition ends a process
             "class",
         )
@@ -313,7 +308,7 @@ class TestInvalidInput:
         assert error.__suppress_context__
 
     def test_explaining_rows_on_a_cluster_is_refused(self, X, here):
-        with pytest.raises(TypeError, match=r"X is a Spark DataFrame, which is not in memory; call its toPandas\(\)"):
+        with pytest.raises(TypeError, match=r"X is a Spark DataFrame.*toPandas\(\)"):
             in_memory("boosted numbers", here).explain(X)
 
 
@@ -324,7 +319,7 @@ def test_failed_update_raises_one_line_and_is_not_logged(spark, frame, monkeypat
     monkeypatch.setattr(SparkExecutor, "apply", lambda self, updates: apply(self, [_fail] * len(updates)))
     with (
         Budget(4) as budget,
-        pytest.raises(RuntimeError, match=r"could not work on rows \(LookupError\)") as caught,
+        pytest.raises(RuntimeError, match=r"work on rows \(LookupError\)") as caught,
     ):
         DiPriMeClassifier(epsilon=4, domain=CLASSES).fit(of_target(frame, "forest of classes"), "class")
     assert budget.spent.epsilon == 0  # the first step comes before anything is released
@@ -342,7 +337,7 @@ def _fail(state, threads):
 def test_missing_pyspark_raises_import_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "diprime.sources.spark", None)
     Frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})
-    with pytest.raises(ImportError, match=r"Spark tables require pyspark.*pip install 'diprime\[spark\]'"):
+    with pytest.raises(ImportError, match=r"pyspark.*pip install 'diprime\[spark\]'"):
         model_of("forest of classes").fit(Frame(), "class")
 
 
@@ -436,7 +431,7 @@ class TestPredictions:
             model.predict(frame.drop("age"))
 
     def test_name_of_an_existing_column_is_refused(self, model, frame):
-        with pytest.raises(ValueError, match="X has a column 'prediction', but predict adds"):
+        with pytest.raises(ValueError, match=r"X .*'prediction'.* predict adds"):
             model.predict(frame.withColumn("Prediction", functions.lit(1)))
 
     def test_names_with_dots_are_read(self, spark):

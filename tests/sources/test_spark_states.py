@@ -95,7 +95,7 @@ def test_state_of_an_ended_worker_is_rebuilt(directory):
 
 def test_failure_is_returned_to_the_other_worker():
     cache_of(FIT).put(3, ROWS, bundle())
-    with pytest.raises(RuntimeError, match=r"could not work on rows \(LookupError\)") as caught:
+    with pytest.raises(RuntimeError, match=r"work on rows \(LookupError\)") as caught:
         unwrap(StateCache(FIT).work(3, ROWS, Opaque(WorkItem("run", 0, [[_fail]], n_updates))))
     assert "Jane" not in str(caught.value)
 

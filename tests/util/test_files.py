@@ -32,19 +32,19 @@ def test_read_regular_limits_size(tmp_path):
     (tmp_path / "word").write_bytes(b"")
     assert read(tmp_path / "word") == b""
     (tmp_path / "word").write_bytes(b"0123456789a")
-    with pytest.raises(ValueError, match=r"^is larger than any word\.$"):
+    with pytest.raises(ValueError, match=r"larger .*word\."):
         read(tmp_path / "word")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_pipe_that_replaces_file_is_refused(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="is not a file"):
+    with pytest.raises(ValueError, match=r"not a file\.$"):
         read(tmp_path / "pipe")
     regular = os.stat_result((stat.S_IFREG, *[0] * 9))
     with monkeypatch.context() as patched:
         patched.setattr(Path, "stat", lambda path: regular)
-        with pytest.raises(ValueError, match="is not a file"):
+        with pytest.raises(ValueError, match=r"not a file\.$"):
             read(tmp_path / "pipe")
 
 
@@ -54,7 +54,7 @@ def test_growing_file_is_refused(tmp_path, monkeypatch):
     (tmp_path / "word").write_bytes(b"0123456")
     with monkeypatch.context() as patched:
         patched.setattr(os, "fstat", lambda descriptor: before)
-        with pytest.raises(ValueError, match="was changed while it was read"):
+        with pytest.raises(ValueError, match=r"changed .*read\."):
             read(tmp_path / "word")
 
 
@@ -177,7 +177,7 @@ def test_lock_timeout_names_file(tmp_path, monkeypatch):
     monkeypatch.setattr(diprime._util.files, "MAX_SECONDS", 0.05)
     with locked_file(path, append=True):
         for append in (False, True):
-            with pytest.raises(TimeoutError, match=r"Another process has locked the file .* lsof") as caught:
+            with pytest.raises(TimeoutError, match=r"locked .*lsof") as caught:
                 locked_file(path, append=append).__enter__()
             assert caught.value.filename == path
     with locked_file(path, append=True):

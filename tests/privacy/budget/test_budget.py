@@ -54,7 +54,10 @@ def test_a_budget_as_plain_data_is_exact(budget):
 
 
 def test_a_budget_counts_records_or_persons_but_not_both():
-    cases = [("record", "person", "protects single records, but"), ("person", "record", "Pass groups")]
+    cases = [
+        ("record", "person", "protects single records, .*people"),
+        ("person", "record", "protects people, .*Pass groups"),
+    ]
     for first, other, message in cases:
         counting = Budget(3, 1e-5)
         with counting:
@@ -152,5 +155,5 @@ def test_a_file_is_charged_from_another_process_and_memory_is_not(tmp_path):
     memory, file = Budget(3), Budget.create(tmp_path / "study.budget", 3)
     said, refusal = in_another_process(file, memory)
     assert (said, file.spent) == ("charged", ONE)
-    assert f"is in the memory of process {os.getpid()} and cannot be charged from process" in refusal
+    assert f"memory of process {os.getpid()} " in refusal
     assert "Budget.create" in refusal

@@ -302,7 +302,7 @@ def test_charges_are_numbered_from_one_without_gaps():
     log, data = small_log(1)
     for number in (0, 1, 3, 7):
         entry = replace(log.entries[0], number=number)
-        with pytest.raises(BudgetError, match="line 3 of it was changed"):
+        with pytest.raises(BudgetError, match=r"line 3 of it .*changed"):
             Log.read(data + entry.line(log.last_line), "it")
     assert len(Log.read(data + replace(log.entries[0], number=2).line(log.last_line), "it").entries) == 2
 
@@ -322,7 +322,7 @@ def test_a_log_that_spends_more_than_its_budget_is_refused():
     """Whoever computes the hashes anew can write any log, but none that is impossible."""
     log, data = small_log()
     entry = log_module.Entry(4, log.entries[0].time, "too much", PrivacyLoss(Fraction(2)))
-    with pytest.raises(BudgetError, match=r"line 5 of it cannot have been written"):
+    with pytest.raises(BudgetError, match=r"line 5 of it .*written: "):
         Log.read(data + entry.line(log.last_line), "it")
 
 
@@ -332,7 +332,7 @@ def test_no_number_of_a_file_takes_long():
         entry = log_module.Entry(1, log.terms.created, "long", loss)
         with pytest.raises(BudgetError):
             Log.read(data + entry.line(log.last_line), "it")
-    with pytest.raises(BudgetError, match="too large"):
+    with pytest.raises(BudgetError, match=r"^it .*too large"):
         Log.read(b"x" * (log_module.MAX_BYTES + 1), "it")
     with pytest.raises(BudgetError):
         Log.read(b"[" * 100_000 + b"\n", "it")
@@ -344,21 +344,19 @@ def test_no_number_of_a_file_takes_long():
     "loss", [PrivacyLoss(Fraction(-1)), PrivacyLoss(mu_squared=Fraction(-1)), PrivacyLoss(math.inf)]
 )
 def test_negative_and_infinite_charges_are_refused(loss):
-    with pytest.raises(BudgetError, match="does not cover"):
+    with pytest.raises(BudgetError, match=r"not cover it\."):
         small_log()[0].after(loss, "it")
 
 
 def test_a_cost_that_is_not_exact_is_refused():
     for loss in (PrivacyLoss(0.5), PrivacyLoss(mu_squared=0.5)):
-        with pytest.raises(TypeError, match="must consist of fractions"):
+        with pytest.raises(TypeError, match=r"it .*fractions, got "):
             small_log()[0].after(loss, "it")
 
 
 def test_refusal_states_the_remaining_budget():
-    message = (
-        r"The budget of epsilon = 3, delta = 1e-05 does not cover a forest\. The remaining budget is epsilon = 1\.5 "
-    )
-    with pytest.raises(BudgetError, match=message + r"without delta, or epsilon = 1\.5 at delta = 1e-05\."):
+    message = r"epsilon = 3, delta = 1e-05 .* a forest\. .*epsilon = 1\.5 .*epsilon = 1\.5 at delta = 1e-05\."
+    with pytest.raises(BudgetError, match=message):
         small_log()[0].after(PrivacyLoss(Fraction(2)), "a forest")
 
 
@@ -377,7 +375,7 @@ def test_a_log_of_another_version_is_refused(version, monkeypatch):
     monkeypatch.setattr(log_module, "VERSION", version)
     line = Terms.new(1, 0, None).line()
     monkeypatch.undo()
-    with pytest.raises(BudgetError, match=r"another version of diprime\. Install that version"):
+    with pytest.raises(BudgetError, match=r"^it .*another version"):
         Log.read(line, "it")
 
 

@@ -109,7 +109,7 @@ def test_a_file_that_lost_charges_is_refused_while_it_is_known(tmp_path):
     older = path.read_bytes()
     budget.charge("two", epsilon=1)
     path.write_bytes(older)
-    with pytest.raises(BudgetError, match="Charges are missing"):
+    with pytest.raises(BudgetError, match=r"missing .*study\.budget"):
         budget.charge("three", epsilon=1)
     assert Budget.open(path).spent == ONE, "nobody else can tell: docs/privacy.md says so"
 
@@ -121,7 +121,7 @@ def test_a_file_whose_charges_were_replaced_is_refused_while_they_are_known(tmp_
     budget.charge("one", epsilon=1)
     path.write_bytes(empty)
     Budget.open(path).charge("another", epsilon=Fraction(1, 10))
-    with pytest.raises(BudgetError, match="Charges are missing"):
+    with pytest.raises(BudgetError, match=r"missing .*study\.budget"):
         budget.charge("three", epsilon=2.5)
 
 
@@ -130,7 +130,7 @@ def test_a_file_of_another_study_is_refused(tmp_path):
     budget = Budget.create(path, 3)
     path.unlink()
     Budget.create(path, 3)
-    with pytest.raises(BudgetError, match="was replaced by the budget of another study"):
+    with pytest.raises(BudgetError, match="another study"):
         budget.charge("one", epsilon=1)
 
 
@@ -167,7 +167,8 @@ def test_a_fork_charges_the_file_and_not_the_memory(tmp_path):
     assert in_a_fork(lambda: file.charge("one", epsilon=1)) == "None"
     assert file.spent == ONE
     refusal = in_a_fork(lambda: memory.charge("one", epsilon=1))
-    assert refusal.startswith(f"BudgetError: The budget is in the memory of process {os.getpid()} and cannot")
+    assert refusal.startswith("BudgetError: ")
+    assert f"memory of process {os.getpid()} " in refusal
     assert in_a_fork(lambda: memory.spent).startswith("BudgetError")
     assert memory.spent == PrivacyLoss()
 

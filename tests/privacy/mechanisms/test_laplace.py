@@ -87,7 +87,7 @@ def test_the_scale_of_the_noise_is_never_too_small_and_fits_the_sampler(epsilon,
 
 
 def test_an_epsilon_too_small_for_noise_is_refused():
-    with pytest.raises(ValueError, match="too small"):
+    with pytest.raises(ValueError, match=r"^epsilon .*too small: .*2\^-40"):
         laplace_scale(Fraction(1, 2**41), 1)
 
 
@@ -211,11 +211,11 @@ def test_released_noise_equals_the_sampled_noise():
 @pytest.mark.parametrize("n_rows", [0, 1, 3])
 def test_every_row_of_values_has_a_stream(n_rows):
     """The kernel would go on to read random bits past the end of those that it was given."""
-    with pytest.raises(ValueError, match="one stream for each row"):
+    with pytest.raises(ValueError, match=r"one stream .*each row"):
         release(receipt(Mechanism.DISCRETE_LAPLACE, calibrated_to=3), n_rows=n_rows)
 
 
 @pytest.mark.parametrize("sensitivity", [0, -1])
 def test_a_sensitivity_that_needs_no_noise_is_refused(sensitivity):
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match=rf"^The sensitivity .*least 1, got {sensitivity}"):
         laplace_scale(Fraction(1), sensitivity)

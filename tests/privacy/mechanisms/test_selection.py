@@ -365,7 +365,7 @@ def test_every_row_of_costs_is_of_a_set(rule):
     """The kernels would go on to read random bits past the end of those that were paid for."""
     for rows, flags in ((3, None), (1, None), (2, 1), (2, 3)):
         mirrored = None if flags is None else np.zeros((flags, 1), dtype=np.uint8)
-        with pytest.raises(ValueError, match="one row of costs for each set"):
+        with pytest.raises(ValueError, match=r"one row .*each set"):
             selection_of(4, rule).pick(np.arange(2), zeros(rows), mirrored)
 
 
@@ -415,7 +415,7 @@ def test_threads_do_not_pick_from_the_same_set():
 
 @pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_selection_is_not_copied(take):
-    with pytest.raises(TypeError, match="cannot be copied"):
+    with pytest.raises(TypeError, match=r"selection .*copied"):
         take(selection_of(1))
     with pytest.raises(TypeError, match="subclassed"):
         type("Free", (Selection,), {})
@@ -433,9 +433,9 @@ def test_weights_cannot_be_exchanged():
 def test_a_rule_that_was_not_charged_is_refused():
     """Splits of categories are drawn by the exponential mechanism, whatever else a selection could do."""
     flips = selection_of(2, Mechanism.PERMUTE_AND_FLIP)
-    with pytest.raises(UnpaidReleaseError, match="charged for permute-and-flip, but used exponential mechanism"):
+    with pytest.raises(UnpaidReleaseError, match=r"for permute-and-flip, .*exponential mechanism"):
         module.subset_median(flips, 0, [3, 1])
-    with pytest.raises(UnpaidReleaseError, match="charged for exponential mechanism, but used permute-and-flip"):
+    with pytest.raises(UnpaidReleaseError, match=r"for exponential mechanism, .*permute-and-flip"):
         selection_of(2).take_streams(np.array([0]), Mechanism.PERMUTE_AND_FLIP)
     assert len(flips.pick(np.arange(2), zeros(2))) == 2
 
@@ -635,7 +635,7 @@ def test_time_and_memory_of_a_draw_do_not_depend_on_counts(k, epsilon):
 
 @pytest.mark.parametrize("k", [0, 1, MAX_CATEGORIES + 1])
 def test_a_number_of_categories_whose_splits_are_not_listed_is_refused(k):
-    with pytest.raises(ValueError, match="from 2 to 16 categories"):
+    with pytest.raises(ValueError, match="2 to 16 categories"):
         subset_median([1] * k, weight_table(1, 2, 2), *RandomSource(0).streams(1))
 
 

@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 import time
 
 import numpy as np
@@ -131,21 +130,20 @@ def test_records_are_not_split_between_blocks(tmp_path_factory, records, data):
 def test_search_for_a_closing_quote_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_files, "BLOCK_BYTES", 100)
     path = csv(tmp_path, 'a,b\n1,"2\n' + "3,4\n" * 1000)
-    with pytest.raises(InputError, match="a quote is not closed"):
+    with pytest.raises(InputError, match=r"quote .*100 bytes"):
         list(DataFile(path).batches(["a"]))
 
 
 def test_number_of_columns_is_bounded(tmp_path):
-    with pytest.raises(InputError, match=r"it has more than 100,000 columns"):
+    with pytest.raises(InputError, match="more than 100,000 columns"):
         DataFile(csv(tmp_path, b"," * 100_000 + b"\n"))
 
 
 def test_duplicate_column_is_refused(tmp_path):
-    advice = "Rename or remove one of them. If the first line is a record, add a header with the names of the columns."
-    message = re.escape(f"data.csv has two columns of the same name. {advice}") + "$"
-    for header in ("a,b,a", 'a,"b","b"', "a,,"):
-        with pytest.raises(InputError, match=message):
+    for header in ("secret,b,secret", 'a,"secret","secret"', "secret,,"):
+        with pytest.raises(InputError, match=r"data\.csv .*two columns .*same name.*header") as caught:
             DataFile(csv(tmp_path, f"{header}\n1,2,3\n"))
+        assert "secret" not in str(caught.value)  # the first line may be a record
     assert DataFile(csv(tmp_path, "a,a_duplicated_0,A, a\n")).columns == ["a", "a_duplicated_0", "A", " a"]
 
 
@@ -156,7 +154,7 @@ def test_duplicate_column_is_refused(tmp_path):
 def test_ragged_row_error_names_only_the_row(tmp_path, monkeypatch, record, n_fields):
     monkeypatch.setattr(csv_files, "BLOCK_BYTES", 20)
     path = csv(tmp_path, b"a,b,c\r\n" + b'1,"2\n\n,",3\r\n\r\n' * 20 + record + b"\n" + b"1,2,3\n" * 20)
-    with pytest.raises(InputError, match=rf"has {n_fields} in row 21 below the header, which has 3\.") as caught:
+    with pytest.raises(InputError, match=rf"{n_fields} in row 21 .*has 3\.") as caught:
         list(DataFile(path).batches(["c"]))
     assert "x" not in str(caught.value).partition("data.csv")[2]
 
@@ -180,9 +178,9 @@ def test_blank_lines_are_skipped(tmp_path, monkeypatch, line_end):
     ]
     assert file.schema.names == ["a", "b"]
     path = csv(tmp_path, line_end.join(["a,b", "1,2", "", "secret,3"]))
-    with pytest.raises(InputError, match="in row 2 below the header"):
+    with pytest.raises(InputError, match=r"number .*'a', in row 2 "):
         codes_of(path, {"a": Numeric(0, 255)})
-    with pytest.raises(InputError, match="has no rows"):
+    with pytest.raises(InputError, match=r"data\.csv .*no rows"):
         list(DataFile(csv(tmp_path, line_end.join(["a,b", "", "", ""]))).batches(["a"]))
 
 
@@ -197,11 +195,11 @@ def test_semicolon_files_have_decimal_commas(tmp_path):
     assert file.has_decimal_commas
     assert codes_of(path, features) == [[12, 1], [12, 1], [5, 2], [0, 0], [MISSING, OTHER]]
     for number in ("1,234,567", "1.234,5", "1,234.5", ","):
-        with pytest.raises(InputError, match="not a number in column 'a', in row 1"):
+        with pytest.raises(InputError, match=r"number .*'a', in row 1 "):
             codes_of(csv(tmp_path, f"a;b\n{number};0\n"), features)
     for separator in (",", "\t"):
         path = csv(tmp_path, f'a{separator}b\n"1,25"{separator}0\n')
-        with pytest.raises(InputError, match="not a number in column 'a', in row 1"):
+        with pytest.raises(InputError, match=r"number .*'a', in row 1 "):
             codes_of(path, features)
 
 
@@ -219,7 +217,7 @@ def test_decimal_commas_are_read_in_buckets_and_learnt_categories(tmp_path, feat
 def test_unreadable_number_error_names_only_the_row(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_files, "BLOCK_BYTES", 20)
     path = csv(tmp_path, "a\n" + "".join("secret\n" if i == 25 else f"{i}\n" for i in range(1, 60)))
-    with pytest.raises(InputError, match=r"not a number in column 'a', in row 25 below the header") as caught:
+    with pytest.raises(InputError, match=r"number .*'a', in row 25 ") as caught:
         decoded(path, {"a": Numeric(0, 60)})
     assert "secret" not in str(caught.value)
 
@@ -235,23 +233,20 @@ def test_separator_is_read_from_the_header(tmp_path, separator):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "is empty"),
-        (b"\n\n", "is empty"),
-        (b"PK\x03\x04 a spreadsheet", "is compressed, or a spreadsheet"),
-        (b"a,b\n1,2,3\n", "has 3 fields in row 1 below the header, which has 2"),
-        (b'a,b\n "1,2",3\n', r"has 3 fields in row 1 below the header, which has 2\. .* quote fields"),
+        (b"", "empty, .*first line"),
+        (b"\n\n", "empty, .*first line"),
+        (b"PK\x03\x04 a spreadsheet", r"compressed, .*spreadsheet"),
+        (b"a,b\n1,2,3\n", r"3 fields in row 1 .*has 2\."),
+        (b'a,b\n "1,2",3\n', r"3 fields in row 1 .*has 2\..* quote"),
         (b"a,b\n\xff\xfe,2\n", "not UTF-8"),
         (b"a,b\n1,\xff,3\n", "not UTF-8"),  # pyarrow would print that it cannot decode a ragged record
         (b"a,b\n1,2,\xc3", "not UTF-8"),
-        (b'a,b\n"1,2\n', "quote is not closed"),
-        (b"PAR1 this is no parquet", "cannot be read as Parquet: it is incomplete or damaged"),
-        (b"\na,b\n1,2\n", "is empty, or its first line is"),
+        (b'a,b\n"1,2\n', r"quote .*closed"),
+        (b"PAR1 this is no parquet", r"Parquet: .*damaged"),
+        (b"\na,b\n1,2\n", r"empty, .*first line"),
         ("a,b\n1,2\n".encode("utf-16"), "not UTF-8"),
-        (b"a,b\r1,2\r3,4\r", "line endings are those of old Macs"),
-        (
-            b"x" * 100_000 + b"\n1\n",
-            r"lacks the columns 'a', 'b'; it has 1 other column\. Its first line must be a header",
-        ),
+        (b"a,b\r1,2\r3,4\r", "line endings"),
+        (b"x" * 100_000 + b"\n1\n", r"lacks .*'a', 'b'; .*1 other column\..*header"),
     ],
 )
 def test_invalid_files_are_refused_with_the_reason(tmp_path, content, reason):
@@ -262,9 +257,9 @@ def test_invalid_files_are_refused_with_the_reason(tmp_path, content, reason):
 def test_missing_files_directories_and_columns_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError):
         DataFile(tmp_path / "nothing.csv")
-    with pytest.raises(InputError, match="is a directory"):
+    with pytest.raises(InputError, match=r" a directory\."):
         DataFile(tmp_path)
-    with pytest.raises(InputError, match="lacks the columns 'x', 'y'; it has 1 other column"):
+    with pytest.raises(InputError, match=r"lacks .*'x', 'y'; .*1 other column"):
         DataFile(csv(tmp_path, "a,b\n1,2\n")).check_columns(["a", "x", "y"])
 
 
@@ -288,7 +283,7 @@ def test_headers_with_line_breaks_and_without_names_are_read(tmp_path, header, c
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="is a pipe or a device"):
+    with pytest.raises(InputError, match=r"/pipe .*device"):
         DataFile(tmp_path / "pipe")
 
 
@@ -300,7 +295,7 @@ def test_parquet_text_is_read_like_csv(tmp_path, dtype):
     features = {name: FEATURES[name] for name in columns}
     assert codes_of(path, features) == [[1, 1], [7, OTHER], [MISSING, MISSING], [MISSING, 0]]
     pl.DataFrame({"age": ["1", "secret"]}).write_parquet(path)
-    with pytest.raises(InputError, match="not a number in column 'age', in row 2"):
+    with pytest.raises(InputError, match=r"number .*'age', in row 2 "):
         codes_of(path, {"age": FEATURES["age"]})
 
 
@@ -316,5 +311,5 @@ def test_target_is_named_or_the_only_other_column(tmp_path):
     assert files.roles(Domain(features, YES_NO), Roles()).target == "c"
     assert files.roles(Domain(features, YES_NO, target_name="d"), Roles()).target == "d"
     assert files.roles(Domain(features, YES_NO, target_name="d"), Roles("c")).target == "c"
-    with pytest.raises(InputError, match=r"does not name its target, and .* has 2 columns that are not features"):
+    with pytest.raises(InputError, match=r"target, .*has 2 columns .*features"):
         files.roles(Domain({"a": Numeric(0, 1)}, YES_NO), Roles())

@@ -57,30 +57,25 @@ def test_file_name_that_looks_like_a_pattern_is_read(tmp_path):
 
 
 def test_missing_files_are_refused(folder, parts, tmp_path):
-    with pytest.raises(InputError, match=r"No file matches .*none.*\. Pass CSV or Parquet files\.$"):
+    with pytest.raises(InputError, match=r"No file .*none\*\.csv\."):
         find_files([tmp_path / "none*.csv"])
-    with pytest.raises(InputError, match="The list of files is empty"):
+    with pytest.raises(InputError, match=r"list .*empty"):
         find_files([])
-    with pytest.raises(InputError, match=r"people1\.csv has no rows"):
+    with pytest.raises(InputError, match=r"people1\.csv .*no rows"):
         read([parts / "people1.csv", parts / "people1.parquet"], domain_of(folder))
 
 
 def test_file_given_twice_is_refused(folder, parts):
     first, again = parts / "people0.csv", parts / "people9.csv"
-    with pytest.raises(
-        InputError, match=r"people0\.csv is listed twice, so its records would count twice. List each file once"
-    ):
+    with pytest.raises(InputError, match=r"people0\.csv .*listed twice"):
         sources.files([f"{parts}/*.csv", first])
     for link in (os.symlink, os.link):
         link(first, again)
-        told = (
-            f"diprime: {first} and {again} are the same file, so its records would count twice. List each file once.\n"
-        )
         arguments = ("-d", folder / "domain.toml", "-e", 1, "-o", parts / "m.diprime")
-        assert refused("fit", f"{parts}/*.csv", *arguments) == told
+        assert re.search(f"{first} and {again} .*same file", refused("fit", f"{parts}/*.csv", *arguments))
         os.remove(again)
     other = parts / ".." / parts.name / first.name
-    with pytest.raises(InputError, match="are the same file"):
+    with pytest.raises(InputError, match="same file"):
         find_files([first, other])
     shutil.copy(first, again)  # may well be other people's: equal bytes are not looked at
     assert len(find_files([f"{parts}/*.csv"])) == 4
@@ -101,13 +96,12 @@ def test_column_with_two_roles_is_refused(folder, parts):
             read(f"{parts}/*.csv", domain_of(folder), **columns)
         return str(error.value)
 
-    belongs, target = "identifies the person", domain_of(folder).target_name
-    assert told(groups="age") == f"The column 'age' {belongs}, so it cannot be a feature as well."
-    assert told(target="age") == "The column 'age' is the target, so it cannot be a feature as well."
-    of_both = "The column {!r} is the target, so it cannot identify the person as well."
-    assert told(groups=target) == of_both.format(target)
-    assert told(target="name", groups="name") == of_both.format("name")
-    assert "people0.csv lacks the column 'none'" in told(groups="none")
+    target = domain_of(folder).target_name
+    assert re.search("'age' .*person, .*feature", told(groups="age"))
+    assert re.search("'age' .*target, .*feature", told(target="age"))
+    assert re.search(f"'{target}' .*target, .*person", told(groups=target))
+    assert re.search("'name' .*target, .*person", told(target="name", groups="name"))
+    assert re.search(r"people0\.csv lacks .*'none'", told(groups="none"))
 
 
 def test_ids_of_different_types_in_files_are_refused(folder, tmp_path):
@@ -115,11 +109,11 @@ def test_ids_of_different_types_in_files_are_refused(folder, tmp_path):
     rows = pl.read_csv(folder / "people.csv").head(60).with_columns(id=pl.int_range(60) // 2)
     rows.write_parquet(tmp_path / "a.parquet")
     rows.write_csv(tmp_path / "b.csv")
-    told = "groups has different types in different batches or files: numbers and text."
+    told = r"groups .*different types .*: numbers and text\."
     output, budget = tmp_path / "model.diprime", tmp_path / "study.budget"
     ok("budget", "new", budget, "-e", 2)
     arguments = ("-d", folder / "domain.toml", "-e", 1, "-o", output, "--person", "id", "--budget", budget)
-    assert told in refused("fit", f"{tmp_path}/[ab].*", *arguments)
+    assert re.search(told, refused("fit", f"{tmp_path}/[ab].*", *arguments))
     assert not output.exists()
     assert json.loads(ok("budget", "show", budget, "--json"))["entries"] == []
     files = sources.files(f"{tmp_path}/[ab].*")
@@ -137,7 +131,7 @@ def test_rounded_time_ids_are_refused_in_every_file(folder, tmp_path):
     for name, n_bits in (("a", 64), ("b", 96)):
         pq.write_table(rows, tmp_path / f"{name}.parquet", use_deprecated_int96_timestamps=n_bits == 96)
     files = sources.files(f"{tmp_path}/*.parquet")
-    with pytest.raises(InputError, match=r"b\.parquet has 96-bit timestamps in column 'id'"):
+    with pytest.raises(InputError, match=r"b\.parquet .*96-bit .*'id'"):
         diprime.DiPriMeClassifier(domain=domain_of(folder)).fit(files, groups="id")
 
 
@@ -163,8 +157,8 @@ def spoil_parquet(path):
 @pytest.mark.parametrize(
     ("spoil", "kind", "message"),
     [
-        (spoil_columns, "csv", r"people2.csv lacks the column 'age'; it has \d other columns\. Its first"),
-        (spoil_parquet, "parquet", r"people2.parquet cannot be read as Parquet: it is incomplete or damaged"),
+        (spoil_columns, "csv", r"people2.csv lacks .*'age'; .*\d other columns\..*header"),
+        (spoil_parquet, "parquet", r"people2.parquet .*Parquet: .*damaged"),
         (os.remove, "csv", r"people2.csv: No such file"),
     ],
 )

@@ -126,8 +126,10 @@ def test_errors_of_damaged_files_are_not_quoted(tmp_path):
         except InputError as error:
             refused.append(error)
     assert len(refused) > 20
-    said = f"{path} cannot be read as Parquet: it is incomplete or damaged, or states far more rows than a file "
-    assert all(str(error) == f"{said}of its size can contain." and error.__suppress_context__ for error in refused)
+    [message] = {str(error) for error in refused}  # the same for all, so nothing is quoted
+    assert message.startswith(f"{path} ")
+    assert "Parquet: " in message
+    assert all(error.__suppress_context__ for error in refused)
 
 
 def test_file_with_lost_rows_is_refused(tmp_path, monkeypatch):
