@@ -4,6 +4,7 @@ import numpy as np
 
 from diprime._util.resources import Threads
 from diprime.boosting.engine import BoostingEngine
+from diprime.boosting.gradients import CurveGrid
 from diprime.execution import groups
 from diprime.execution.partition import LocalPartitions, Partition, SampledRecords
 from diprime.forest.engine import ForestEngine
@@ -105,6 +106,15 @@ def tree_engine(rows, target, layout, threads, weights=None, *, kind=ForestEngin
     """Return a forest engine whose rows are not assigned to trees yet."""
     executor = partitions_of(rows, target, weights, cuts).executor(threads)
     return kind(executor, rows.n_features, layout, threads)
+
+
+def random_curves(rng, n_features, n_scores, unit=1 << 10):
+    """Return random curves of some features, with basis vectors that are shorter or longer than the unit."""
+    features = rng.permutation(n_features)[: rng.integers(1, n_features + 1)].astype(np.int32)
+    values = rng.integers(-(2**20), 2**20, (len(features), 256, n_scores)).astype(np.int32)
+    norms = rng.integers(0, 2 * unit**2 // len(features) + 1, (len(features), 256))
+    offset = rng.integers(-(2**20), 2**20, n_scores).astype(np.int32)
+    return CurveGrid(features, offset, values, norms, int(rng.integers(0, unit**2)), unit)
 
 
 def score_engine(rows, target, layout, threads, weights=None, *, kind=BoostingEngine, cuts=()):

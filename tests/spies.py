@@ -6,6 +6,7 @@ the use of random bits. Both are active as long as the test's ``monkeypatch``.
 
 import sys
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,8 @@ class Noise:
         L1 sensitivity, or squared L2 sensitivity, to which the noise is calibrated.
     values : array of shape (n, m)
         Copy of the true values.
+    share : Fraction
+        Fraction of these releases that it used.
     drawn : array of shape (n, m)
         Released values.
     """
@@ -142,6 +145,7 @@ class Noise:
     times: int
     sensitivity: int
     values: Any
+    share: Fraction = Fraction(1)
     drawn: Any = None
 
 
@@ -250,9 +254,9 @@ class Releases:
         replace_everywhere(monkeypatch, subset_median, watched)
 
     def _watch_noise(self, monkeypatch, mechanism):
-        def watched(values, receipt, sensitivity, streams, times=1):
-            event = Noise(receipt.charge, times, sensitivity, values.copy())
-            return self._happened(event, lambda: mechanism(values, receipt, sensitivity, streams, times))
+        def watched(values, receipt, sensitivity, streams, times=1, **share):
+            event = Noise(receipt.charge, times, sensitivity, values.copy(), **share)
+            return self._happened(event, lambda: mechanism(values, receipt, sensitivity, streams, times, **share))
 
         replace_everywhere(monkeypatch, mechanism, watched)
 

@@ -15,7 +15,7 @@ from diprime.execution.partition import Partition, SampledRecords, total_weight
 from diprime.forest.engine import ForestEngine
 from diprime.forest.rows import begin_trees
 from diprime.privacy.randomness import RandomSource
-from tests.encoded_rows import EncodedRows, FixedAssignment, bins_of, score_engine, tree_engine
+from tests.encoded_rows import EncodedRows, FixedAssignment, bins_of, random_curves, score_engine, tree_engine
 from tests.execution.direct_counts import LAYOUTS
 from tests.execution.numpy_engine import NumpyEngine
 from tests.execution.numpy_scores import NumpyBoostingEngine
@@ -75,8 +75,9 @@ def test_forest_sums_treat_weights_as_repetitions(layout, n, seed):
 def score_answers(engine, layout, seed):
     rng = np.random.default_rng(seed)
     gradients = gradients_of(layout)
-    answers = [engine.target_counts(), engine.code_sums()]
-    engine.start(rng.integers(-(2**20), 2**20, gradients.n_scores).astype(np.int32))
+    curves = random_curves(rng, N_FEATURES, gradients.n_scores)
+    answers = [engine.target_counts(), engine.code_sums(), engine.curve_sums(curves, gradients)]
+    engine.start(curves)
     for _ in range(3):
         grid = CellGrid(
             rng.choice(N_FEATURES, 2, replace=False).astype(np.int32),

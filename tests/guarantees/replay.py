@@ -44,7 +44,7 @@ def public_part(event):
     """Return what a mechanism was called with, except the private numbers that it protects."""
     kind, charge = type(event), charge_of(event)
     if isinstance(event, Noise):
-        return kind, charge, event.times, event.sensitivity, event.values.shape
+        return kind, charge, event.times, event.share, event.sensitivity, event.values.shape
     of_weights = (event.paid.rule, event.paid.times, event.paid.table.tobytes())
     if isinstance(event, Pick):
         absent = event.costs == ABSENT_COST
