@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from diprime.boosting import defaults
 from diprime.boosting.budget import noise_of
-from diprime.boosting.gradients import BASIS_BITS, CLIP
+from diprime.boosting.gradients import BASIS_BITS, CLIP, gradients_of
 from diprime.domain import Domain
 from diprime.domain.encoding import TargetLayout
 from diprime.privacy.charges import Bound, BoundKind, Charge, Mechanism, ReleaseKind
@@ -92,10 +92,11 @@ def _grid_charge(layout: TargetLayout, n_features: int, mu_squared: Epsilon) -> 
 def _gradients_charge(layout: TargetLayout, mu_squared: Epsilon, least_share: Fraction) -> Charge:
     """Return the charge of the remaining releases, with sums as fine as the noise of the smallest share permits."""
     composition = "Each step adds a bounded vector per record and uses up a share that released counts determine."
+    largest = max(gradients_of(layout).squared_sensitivity, layout.units**2)  # of all releases from this charge
     for bits in range(BASIS_BITS, -1, -1):
-        sensitivity = of_person((CLIP << bits) ** 2, layout)
-        if mu_squared * least_share * MAX_SIGMA**2 >= sensitivity:
-            return _charge(layout, ReleaseKind.GRADIENT_SUMS, (CLIP << bits) ** 2, composition, mu_squared)
+        of_record = (CLIP << bits) ** 2
+        if of_record >= largest and mu_squared * least_share * MAX_SIGMA**2 >= of_person(of_record, layout):
+            return _charge(layout, ReleaseKind.GRADIENT_SUMS, of_record, composition, mu_squared)
     raise ValueError("The noise of the smallest share is too large.")
 
 
