@@ -140,9 +140,9 @@ uniform = st.floats(0, 1, exclude_max=True)
 AFTER_EXPLORING = 0.999  # a draw that is not for exploring
 
 
-def trained(gains, n_rounds=10):
+def trained(gains, n_rounds=10, energies=None):
     """Return a choice that has seen every feature as often, with these gains."""
-    choice = FeatureChoice(len(gains))
+    choice = FeatureChoice(np.zeros(len(gains)) if energies is None else np.array(energies))
     for _ in range(n_rounds):
         for feature, gain in enumerate(gains):
             choice.learn([feature], gain, 0.0)
@@ -164,11 +164,27 @@ def test_features_drawn_together_are_different(gains, n, first, second, third):
     assert all(0 <= feature < len(gains) for feature in drawn)
 
 
-def test_at_first_all_features_are_as_likely():
-    choice = FeatureChoice(4)
-    assert shares(choice, AFTER_EXPLORING) == pytest.approx([0.25] * 4, abs=0.01)
+def test_first_rounds_draw_features_by_the_energies_of_their_curves():
+    choice = FeatureChoice(np.array([3.0, 0.0, 1.0, 0.0]))
+    assert shares(choice, AFTER_EXPLORING) == pytest.approx([0.75, 0, 0.25, 0], abs=0.01)
+    choice.learn([1], 100.0, 0.0)
+    assert shares(choice, AFTER_EXPLORING) == pytest.approx([0.75, 0, 0.25, 0], abs=0.01), "one gain says little"
     choice.learn([2], 100.0, 0.0)
-    assert shares(choice, AFTER_EXPLORING) == pytest.approx([0.25] * 4, abs=0.01), "one gain says little"
+    assert shares(choice, AFTER_EXPLORING) == pytest.approx([0, 0.5, 0.5, 0], abs=0.01)
+    assert shares(FeatureChoice(np.zeros(4)), AFTER_EXPLORING) == pytest.approx([0.25] * 4, abs=0.01)
+
+
+@given(
+    st.lists(st.floats(0, 1e6) | st.just(-1.0), min_size=3, max_size=6).filter(lambda e: sum(x >= 0 for x in e) > 1),
+    st.integers(0, 3),
+    st.tuples(uniform, uniform, uniform),
+)
+@settings(deadline=None, max_examples=100)
+def test_features_without_a_curve_are_never_drawn(energies, n_rounds, uniforms):
+    drawn = trained([5.0 if energy < 0 else 1.0 for energy in energies], 0, energies)
+    for _ in range(n_rounds):
+        drawn.learn([int(np.argmax(energies))], 0.0, 0.0)
+    assert all(energies[feature] >= 0 for feature in drawn.draw(2, uniforms))
 
 
 def test_later_features_are_drawn_by_their_gains():
@@ -182,7 +198,7 @@ def test_gains_that_are_noise_lead_to_uniform_draws():
 
 
 def test_old_gains_are_forgotten():
-    choice = FeatureChoice(2)
+    choice = FeatureChoice(np.zeros(2))
     for gain in [100.0] * 30 + [0.0] * 60:
         choice.learn([0], gain, 0.0)
         choice.learn([1], 1.0, 0.0)
@@ -195,7 +211,7 @@ def test_every_feature_keeps_a_chance():
 
 
 def test_interactions_are_means_over_the_rounds_of_their_features():
-    choice = FeatureChoice(3)
+    choice = FeatureChoice(np.zeros(3))
     assert choice.mean_interaction([0, 1]) == 0.0
     choice.learn([0, 1], 5.0, 8.0)
     choice.learn([1, 2], 5.0, 2.0)

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, Domain, Numeric
 from diprime.boosting import defaults
-from diprime.boosting.gradients import gradients_of
-from diprime.boosting.plan import BoostingPlan, BoostingSettings, noise_of
+from diprime.boosting.budget import noise_of
+from diprime.boosting.gradients import BASIS_BITS, CLIP, gradients_of
+from diprime.boosting.plan import BoostingPlan, BoostingSettings
 from diprime.privacy.charges import ReleaseKind
 from diprime.privacy.gaussian_dp import gaussian_budget
-from diprime.privacy.mechanisms.gaussian import gaussian_sigma
+from diprime.privacy.mechanisms.gaussian import MAX_SIGMA, gaussian_sigma
 from tests.paid import open_account, so_far
 
 FEATURES = {"x": Numeric(0, 1), "kind": Categorical(range(5)), "z": Numeric(0, 9)}
@@ -52,22 +53,55 @@ def test_charges_add_up_to_the_budget_and_a_ledger_takes_them(task, epsilon, del
 
 
 @pytest.mark.parametrize("task", DOMAINS)
-def test_charges_state_kind_and_composition(task):
+def test_charges_state_kind_and_sensitivity(task):
     plan, domain = BoostingPlan.make(settings_of(), DOMAINS[task]), DOMAINS[task]
-    numeric = task == "number"
-    assert [charge.kind for charge in plan.charges] == (
-        [ReleaseKind.TARGET_HISTOGRAM, ReleaseKind.CODE_SUMS, ReleaseKind.RESIDUAL_HISTOGRAMS, ReleaseKind.ROUND_SUMS]
-        if numeric
-        else [ReleaseKind.CLASS_COUNTS, ReleaseKind.CODE_SUMS, ReleaseKind.ROUND_SUMS]
-    )
+    counts = ReleaseKind.ROW_COUNT if task == "number" else ReleaseKind.CLASS_COUNTS
+    assert [charge.kind for charge in plan.charges] == [counts, ReleaseKind.CODE_SUMS, ReleaseKind.GRADIENT_SUMS]
+    assert [charge.n_releases for charge in plan.charges] == [1, 1, 1]
     assert plan.counts.sensitivity.n == 1
     assert plan.grid.sensitivity.n == 3 * domain.layout.units**2
-    assert plan.rounds.sensitivity.n == gradients_of(domain.layout).squared_sensitivity
-    assert (plan.counts.n_releases, plan.grid.n_releases, plan.rounds.n_releases) == (1, 1, 50)
-    assert (plan.clips is not None) == numeric
-    if plan.clips is not None:
-        assert (plan.clips.sensitivity.n, plan.clips.n_releases) == (1, defaults.N_CLIPS)
-    assert plan.rounds.total > plan.mu_squared / 2, "most of the budget is for the rounds"
+    assert plan.gradients.sensitivity.n == (CLIP << BASIS_BITS) ** 2
+    parts = [charge.total / plan.mu_squared for charge in plan.charges]
+    assert parts == [defaults.COUNTS_SHARE, defaults.GRID_SHARE, 1 - defaults.COUNTS_SHARE - defaults.GRID_SHARE]
+
+
+@given(
+    st.sampled_from(sorted(DOMAINS)),
+    st.floats(-9, 1).map(lambda power: Fraction(10**power)),
+    st.sampled_from([1, 2, 7, 100]),
+    st.sampled_from([1, 400, 100_000]),
+)
+@settings(deadline=None, max_examples=60)
+def test_small_budgets_have_coarser_sums_or_are_refused(task, epsilon, k, n_rounds):
+    domain = DOMAINS[task]
+    asked = settings_of(epsilon, Fraction(1, 10**12), n_rounds, k)
+    weight = domain.layout.of_persons(k).person_weight
+    largest = max(gradients_of(domain.layout).squared_sensitivity, domain.layout.units**2)
+    try:
+        plan = BoostingPlan.make(asked, domain)
+    except ValueError:
+        least = asked.mu_squared * min(
+            (1 - defaults.COUNTS_SHARE - defaults.GRID_SHARE) * defaults.least_share(n_rounds), defaults.COUNTS_SHARE
+        )
+        assert least * MAX_SIGMA**2 < 4 * largest * weight**2, "noise of the coarsest sums cannot be drawn"
+        return
+    charge = plan.gradients
+    noise_of(charge, defaults.least_share(n_rounds))  # can be drawn
+    of_record, rest = divmod(charge.sensitivity.n, weight**2)
+    assert rest == 0
+    assert of_record in [(CLIP << bits) ** 2 for bits in range(BASIS_BITS + 1)]
+    assert of_record >= largest, "for every release from this charge"
+    if of_record < (CLIP << BASIS_BITS) ** 2:
+        with pytest.raises(ValueError, match="mu"):
+            gaussian_sigma(charge.measure.mu_squared * defaults.least_share(n_rounds), 4 * charge.sensitivity.n)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), math.inf])
+@pytest.mark.parametrize("k", [2, 10])
+@pytest.mark.parametrize("task", DOMAINS)
+def test_budgets_of_persons_add_up(task, k, epsilon):
+    plan = BoostingPlan.make(settings_of(epsilon, max_records_per_group=k), DOMAINS[task])
+    assert sum(charge.total for charge in plan.charges) == plan.mu_squared == gaussian_budget(epsilon, MILLIONTH)
 
 
 @pytest.mark.parametrize("task", DOMAINS)
@@ -93,11 +127,11 @@ def test_fits_that_share_a_budget_cost_it_together(task):
 @pytest.mark.parametrize("task", DOMAINS)
 def test_plan_that_adds_up_to_something_else_is_refused(task):
     plan = BoostingPlan.make(settings_of(), DOMAINS[task])
-    for name in ("counts", "grid", "rounds"):
-        for times in (0, 2, plan.rounds.n_releases + 1):
-            with pytest.raises(AssertionError, match="adds up to"):
+    for name in ("counts", "grid", "gradients"):
+        for times in (0, 2):
+            with pytest.raises(AssertionError, match=f"{plan.mu_squared}"):
                 replace(plan, **{name: replace(getattr(plan, name), n_releases=times)})
-    with pytest.raises(AssertionError, match="adds up to"):
+    with pytest.raises(AssertionError, match=f"{plan.mu_squared * 2}"):
         replace(plan, mu_squared=plan.mu_squared * 2)
 
 
