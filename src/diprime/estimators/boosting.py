@@ -125,9 +125,11 @@ class _Boosting(BoostingParameters, PrivateTrees):
 class DiPriMeBoostingClassifier(RunParameters, TreeClassifierMixin, _Boosting):
     """Differentially private boosting for classification: a sum of functions of one or two features.
 
-    Every round divides one or two features into a few bins at private quantiles, releases the sum of the gradients in
-    each bin with Gaussian noise, and adds a small step to the scores of all records. The model is a generalised
-    additive model with interactions, whose functions can be plotted: see `explain` and `diprime.plots.plot_shape`.
+    The fit learns a smooth curve of each feature first, by steps that release sums of the gradients of all records with
+    Gaussian noise. If there is enough information, rounds follow. A round divides one or two features into a few bins
+    at private quantiles, releases the sum of the gradients in each bin, and adds a small step to the scores of all
+    records. The model is a generalised additive model, whose functions can be plotted: see `explain` and
+    `diprime.plots.plot_shape`. With very little information, it is a constant.
 
     Parameters
     ----------
@@ -143,13 +145,13 @@ class DiPriMeBoostingClassifier(RunParameters, TreeClassifierMixin, _Boosting):
         divided by the number of people.
     n_rounds : int or "auto", default="auto"
         Number of rounds. ``"auto"`` means 400, or 1000 if epsilon is so large that there is little noise. If the number
-        of records times epsilon is small, up to half of the rounds add no tree, but measure the starting scores.
+        of records times epsilon is small, there are no rounds, and the model is a sum of curves or a constant.
     learning_rate : float or "auto", default="auto"
         Shrinkage applied to each Newton step. ``"auto"`` means 100 divided by the number of rounds, but at least 0.15
         and at most 0.5.
     interactions : bool, default=True
-        Whether half of the rounds split on two features at once. If False, the model is a sum of functions of single
-        features.
+        Whether most rounds split on two features at once: 90 % of them for classes, and 60 % for numeric targets. If
+        False, the model is a sum of functions of single features.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in predictions. Classes missing from the dict have weight 1. ``"balanced"`` gives all
         classes the same total weight. Weights are applied to released values, so they cost no privacy.
@@ -175,7 +177,7 @@ class DiPriMeBoostingClassifier(RunParameters, TreeClassifierMixin, _Boosting):
         Privacy ledger: μ² of each charge, their sum, the resulting epsilon and delta, and the reasons why the model is
         not private, if any.
     forest_ : AdditiveForest
-        The released trees, one for each round.
+        The released curves and rounds.
     fitted_params_ : dict
         The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Later calls of `set_params` do
         not change it.
@@ -253,10 +255,12 @@ class DiPriMeBoostingClassifier(RunParameters, TreeClassifierMixin, _Boosting):
 class DiPriMeBoostingRegressor(RunParameters, TreeRegressorMixin, _Boosting):
     """Differentially private boosting for regression: a sum of functions of one or two features.
 
-    Every round cuts one or two features into a few cells at private quantiles, releases the sum of the residuals in
-    each cell with Gaussian noise, and moves the scores of all records by a small step. Large residuals are clipped to a
-    private quantile of all residuals, which is measured again as the fit improves. The model is a generalised additive
-    model with interactions, whose functions can be plotted: see `explain` and `diprime.plots.plot_shape`.
+    The fit learns a smooth curve of each feature first, by steps that release sums of the residuals of all records with
+    Gaussian noise. If there is enough information, rounds follow. A round divides one or two features into a few bins
+    at private quantiles, releases the sum of the residuals in each bin, and adds a small step to the scores of all
+    records. Large residuals are clipped to a private bound, which is measured again as the fit improves. The model is a
+    generalised additive model, whose functions can be plotted: see `explain` and `diprime.plots.plot_shape`. With very
+    little information, it is a constant.
 
     Parameters
     ----------
@@ -272,13 +276,13 @@ class DiPriMeBoostingRegressor(RunParameters, TreeRegressorMixin, _Boosting):
         divided by the number of people.
     n_rounds : int or "auto", default="auto"
         Number of rounds. ``"auto"`` means 400, or 1000 if epsilon is so large that there is little noise. If the number
-        of records times epsilon is small, up to half of the rounds add no tree, but measure the starting scores.
+        of records times epsilon is small, there are no rounds, and the model is a sum of curves or a constant.
     learning_rate : float or "auto", default="auto"
         Shrinkage applied to each Newton step. ``"auto"`` means 100 divided by the number of rounds, but at least 0.15
         and at most 0.5.
     interactions : bool, default=True
-        Whether half of the rounds split on two features at once. If False, the model is a sum of functions of single
-        features.
+        Whether most rounds split on two features at once: 90 % of them for classes, and 60 % for numeric targets. If
+        False, the model is a sum of functions of single features.
     max_records_per_group : int, default=1
         Contribution bound: maximum number of records used per person. If a person has more, a random sample is used.
         The records of a person share a fixed total weight, so a larger value adds no noise, but splits are chosen with
@@ -299,7 +303,7 @@ class DiPriMeBoostingRegressor(RunParameters, TreeRegressorMixin, _Boosting):
         Privacy ledger: μ² of each charge, their sum, the resulting epsilon and delta, and the reasons why the model is
         not private, if any.
     forest_ : AdditiveForest
-        The released trees, one for each round.
+        The released curves and rounds.
     fitted_params_ : dict
         The parameters of the fit, without ``n_jobs``, ``verbose`` and ``random_state``. Later calls of `set_params` do
         not change it.

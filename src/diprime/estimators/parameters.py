@@ -418,8 +418,8 @@ class BoostingParameters(BudgetParameters):
         "auto",
         auto_integer(1, MAX_ROUNDS),
         'Number of rounds. ``"auto"`` means 400, or 1000 if epsilon is so large that there is little '
-        "noise. If the number of records times epsilon is small, up to half of the rounds add no tree, but "
-        "measure the starting scores.",
+        "noise. If the number of records times epsilon is small, there are no rounds, and the model is a sum "
+        "of curves or a constant.",
     )
     learning_rate: float | Literal["auto"] = parameter(
         "auto",
@@ -430,8 +430,8 @@ class BoostingParameters(BudgetParameters):
     interactions: bool = parameter(
         True,
         choice(True, False),
-        "Whether half of the rounds split on two features at once. If False, the model is a sum of "
-        "functions of single features.",
+        "Whether most rounds split on two features at once: 90 % of them for classes, and 60 % for numeric "
+        "targets. If False, the model is a sum of functions of single features.",
     )
 
 
