@@ -417,7 +417,7 @@ class CurveFit:
         # The scores of two classes are treated as normal numbers.
         points, weights = np.polynomial.hermite_e.hermegauss(20)
         start = float(self._start[0] / self._unit + self._constant.coefficients[0])
-        scores = start + points * math.sqrt(max(self.net_energies().clip(0).sum(), 0.0))
+        scores = np.clip(start + points * math.sqrt(self.net_energies().clip(0).sum()), -50, 50)
         second = 1 / (1 + np.exp(-scores))
         hessian = np.minimum(second, 1 - second) / 2
         square = (second * np.minimum(1, np.exp(-2 * scores)) + (1 - second) * np.minimum(1, np.exp(2 * scores))) / 4

@@ -86,8 +86,9 @@ def train_boosting(
 ) -> BoostingReleases:
     """Make all releases of a fit from the sums of an engine, each after it is charged."""
     layout = domain.layout.of_persons(settings.max_records_per_group)
+    receipt = account.pay(plan.counts)
     target_counts = engine.target_counts()
-    counts = release_counts(target_counts, layout, noise_of(plan.counts), account.pay(plan.counts), source)
+    counts = release_counts(target_counts, layout, noise_of(plan.counts), receipt, source)
     n_rows = max(counts.total, 1.0)
     signal = defaults.information(n_rows, float(plan.mu_squared))
 
