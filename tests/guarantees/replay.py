@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from diprime import Categorical, Numeric
+from diprime.boosting.engine import BoostingEngine
 from diprime.domain.encoding import TargetLayout
 from diprime.forest.engine import IndependentAssignment
 from diprime.kernels.constants import ABSENT_COST
@@ -52,8 +53,15 @@ def public_part(event):
     return kind, charge, *of_weights, event.place, len(event.counts)
 
 
+QUERIES = ("target_counts", "code_sums", "residual_counts", "curve_sums", "gradient_sums")
+"""Methods of the boosting engine that look at records."""
+
+
 class Transcript(Releases):
-    """Every release of a fit: drawn, or the same as in an earlier transcript."""
+    """Every release of a fit: drawn, or the same as in an earlier transcript.
+
+    Each event has the name of the last query of a boosting engine.
+    """
 
     def __init__(self, monkeypatch, earlier=None):
         super().__init__(monkeypatch)
@@ -61,9 +69,22 @@ class Transcript(Releases):
         self.seen_windows = []
         self.earlier_windows = None if earlier is None else iter(earlier.seen_windows)
         monkeypatch.setattr(TargetLayout, "contributions", lambda *arguments: self.contributions(*arguments))
+        self.query = None
+        for name in QUERIES:
+            monkeypatch.setattr(BoostingEngine, name, self._watched(name))
+
+    def _watched(self, name):
+        method = getattr(BoostingEngine, name)
+
+        def watched(*arguments):
+            self.query = name
+            return method(*arguments)
+
+        return watched
 
     def answer(self, event, draw):
         """Return a draw, or the earlier one of a mechanism that was called with the same."""
+        event.query = self.query
         drawn = draw()  # in any case: it uses a receipt
         if self.earlier is None:
             return drawn

@@ -64,11 +64,14 @@ def forests_of_neighbours(task, make, seed, max_records):
     return models, losses_of(*transcripts)
 
 
-def boosted_neighbours(task, seed, max_records, **parameters):
+def boosted_neighbours(task, seed, max_records, signal=None, **parameters):
     def make(seed):
         return boosted.booster(task, random_state=seed, **parameters)
 
-    return fits_of_neighbours(seed, make, max_records, boosted.TARGETS[task])
+    with pytest.MonkeyPatch.context() as patch:
+        boosted.state_information(patch, signal)
+        boosted.take_few_steps(patch)
+        return fits_of_neighbours(seed, make, max_records, boosted.TARGETS[task])
 
 
 @pytest.mark.parametrize("disjoint_rows", [True, False])
@@ -98,13 +101,14 @@ def test_clipping_ranges_of_nodes_cost_a_person_exactly_the_charges(monkeypatch)
 def test_boosted_model_costs_a_person_exactly_the_charges(task):
     nearest = {}
     for seed, k in itertools.product(range(4), NUMBERS_OF_RECORDS):
-        models, transcripts = boosted_neighbours(task, seed, k)
+        models, transcripts = boosted_neighbours(task, seed, k, signal=None if seed == 0 else 3000.0)
         assert pickle.dumps(models[0]) == pickle.dumps(models[1])
         for kind, near in boosted.check_changes(*transcripts).items():
             nearest[kind] = max(nearest.get(kind, 0), near)
+    assert nearest.keys() == boosted.releases_of(task)
     if task != "one":
-        assert nearest[ReleaseKind.ROUND_SUMS] > 0.3, "or the bound was not put to the test"
-    assert max(nearest.values()) > 0.99, "somebody changes counts by the whole weight"
+        assert nearest.pop(boosted.ROUNDS) > 0.5
+        assert min(nearest.values()) > 0.9, "or the bound was not put to the test"
 
 
 # -- the power of the replay ------------------------------------------------------------------------------------------
