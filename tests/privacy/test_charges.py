@@ -12,9 +12,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from diprime.privacy.charges import Bound, BoundKind, Mechanism, Receipt, UnpaidReleaseError
-from diprime.privacy.measures import PureEpsilon
+from diprime.privacy.measures import GaussianDP, PureEpsilon
 from diprime.privacy.mechanisms.gaussian import rounded_gaussian
 from diprime.privacy.mechanisms.laplace import discrete_laplace, frequent
 from diprime.privacy.mechanisms.selection import Selection, best_of_random_number, weight_table
@@ -98,6 +100,44 @@ def test_a_release_that_uses_up_nothing_is_refused(times):
     with pytest.raises(UnpaidReleaseError, match="requested"):
         paid.use(LAPLACE, times)
     assert paid.unused == 3
+
+
+@pytest.mark.parametrize(
+    ("paid", "method", "times"),
+    [
+        (receipt(LAPLACE), "use", Fraction(1, 2)),
+        (receipt(LAPLACE), "use", Fraction(1)),
+        (approximate_receipt(LAPLACE, Fraction(1), Fraction(1, 10**6)), "use_approximate", Fraction(1, 2)),
+        (gaussian_receipt(Mechanism.ROUNDED_GAUSSIAN), "use_gaussian", 0.5),
+    ],
+)
+def test_only_gaussian_releases_are_divided_and_only_exactly(paid, method, times):
+    with pytest.raises(UnpaidReleaseError, match=f"{times} releases"):
+        getattr(paid, method)(paid.charge.mechanism, times, bound=paid.charge.sensitivity)
+    assert paid.unused == 1
+
+
+@given(st.lists(st.fractions(0, 1, max_denominator=10**9).filter(bool), min_size=1, max_size=12))
+@settings(deadline=None)
+def test_fractions_of_releases_add_up_to_at_most_what_was_charged(fractions):
+    paid = gaussian_receipt(Mechanism.ROUNDED_GAUSSIAN, Fraction(1, 3), times=2)
+    left = Fraction(2)
+    for fraction in fractions:
+        if fraction <= left:
+            assert use_fraction(paid, fraction) == GaussianDP(Fraction(1, 3)), "the cost of a whole release"
+            left -= fraction
+        else:
+            with pytest.raises(UnpaidReleaseError, match=f"{left} of 2"):
+                use_fraction(paid, fraction)
+        assert paid.unused == left, "exactly"
+    if left:
+        use_fraction(paid, left)
+    with pytest.raises(UnpaidReleaseError):
+        use_fraction(paid, Fraction(1, 10**30))
+
+
+def use_fraction(paid, fraction):
+    return paid.use_gaussian(paid.charge.mechanism, fraction, bound=paid.charge.sensitivity)
 
 
 def test_threads_do_not_use_the_last_release_twice():

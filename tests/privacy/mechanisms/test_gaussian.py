@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from diprime.kernels import sampling
-from diprime.privacy.charges import Mechanism
+from diprime.privacy.charges import Mechanism, UnpaidReleaseError
 from diprime.privacy.gaussian_dp import delta_upper_bound
 from diprime.privacy.mechanisms import gaussian
 from diprime.privacy.mechanisms.gaussian import (
@@ -300,23 +300,29 @@ def test_each_word_of_a_stream_is_used_once(monkeypatch, n_digits):
 
 
 def test_values_are_clamped_before_noise_and_releases_after_it(monkeypatch):
-    values = np.array([[2**62, -(2**62), 0, 5, 2**52, 2**51]])
+    values = np.array([[2**62, -(2**62), 0, 5, 2**60, 2**59]])
 
     def made_noise(streams, multiplier, shift, noise):
-        noise[:] = [[1, -1, 2**54, -(2**54), -(2**54), 2**52]]
+        noise[:] = [[1, -1, 2**62, -(2**62), -(2**62), 2**60]]
 
     monkeypatch.setattr(gaussian, "_draw", made_noise)
     released = rounded_gaussian(values, Fraction(1), 1, RandomSource(0).streams(1))
-    assert released.tolist() == [[2**52 + 1, -(2**52) - 1, 2**53, -(2**53), -(2**53), 2**52 + 2**51]]
+    assert released.tolist() == [[2**60 + 1, -(2**60) - 1, 2**61, -(2**61), -(2**61), 2**60 + 2**59]]
 
 
-@pytest.mark.parametrize(("drawn", "kept"), [(10**30, 2**54), (-(10**30), -(2**54)), (7, 7)])
+@pytest.mark.parametrize(("drawn", "kept"), [(10**30, 2**62), (-(10**30), -(2**62)), (7, 7)])
 def test_draws_without_limits_are_cut_off_where_clamping_hides_it(drawn, kept, monkeypatch):
     monkeypatch.setattr(gaussian, "draw_rounded_normal", lambda stream, multiplier, shift: drawn)
     monkeypatch.setattr(gaussian.sampling, "draw_gaussian", lambda *arguments: arguments[-2])
     noise = np.zeros((2, 3), dtype=np.int64)
     gaussian._draw(RandomSource(0).streams(2), 1 << 23, 55, noise)
     np.testing.assert_array_equal(noise, kept)
+
+
+def test_largest_noise_does_not_overflow():
+    """Clamped values and saturated noise add up to less than 2^63."""
+    assert gaussian._MAX_VALUE + gaussian._SATURATED < 1 << 63
+    assert gaussian._SATURATED - gaussian._MAX_VALUE >= gaussian._MAX_RELEASED, "or saturation would show"
 
 
 def test_no_noise_at_infinity_and_a_copy_is_returned():
@@ -350,3 +356,47 @@ def test_noise_scale_follows_from_the_receipt(mu_squared, squared_sensitivity, m
 def test_every_row_of_values_has_a_stream(n_rows):
     with pytest.raises(ValueError, match=r"one stream .*each row"):
         release(gaussian_receipt(Mechanism.ROUNDED_GAUSSIAN, calibrated_to=3), n_rows=n_rows)
+
+
+# Shares --------------------------------------------------------------------------------------------------------------
+
+
+def release_share(share, n=DRAWS, mu_squared=Fraction(1, 4), times=1, seed=5):
+    paid = gaussian_receipt(Mechanism.ROUNDED_GAUSSIAN, mu_squared, times=times, calibrated_to=9)
+    values = np.full((1, n), 1000, dtype=np.int64)
+    noise = gaussian.rounded_gaussian(values, paid, 9, RandomSource(seed).streams(1), times, share) - 1000
+    return noise, paid
+
+
+@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 3), Fraction(1, 50)])
+def test_noise_of_a_share_is_that_of_its_part_of_mu_squared_and_other_noise_is_noticed(share):
+    noise, paid = release_share(share)
+    assert paid.unused == 1 - share
+    sigma = float(gaussian_sigma(share / 4, 9))
+    assert sigma == pytest.approx(6 / math.sqrt(share), rel=1e-6)
+
+    def is_noise_of(mu_squared):
+        ends, p = cells(mu_squared, 9)
+        return fits(np.bincount(np.searchsorted(ends, noise.ravel(), side="left"), minlength=len(p)), p)
+
+    assert is_noise_of(share / 4)
+    assert not is_noise_of(share / 4 * Fraction(11, 10))
+    assert not is_noise_of(share / 4 * Fraction(10, 11))
+    assert share == 1 or not is_noise_of(share**2 / 4)
+
+
+def test_shares_of_several_releases_use_up_as_many_times_the_share():
+    noise, paid = release_share(Fraction(1, 4), n=10_000, times=3)
+    assert paid.unused == Fraction(9, 4)
+    assert noise.std() / (6 * 2) == pytest.approx(1, abs=0.05), "each release has the share's noise"
+
+
+@pytest.mark.parametrize("share", [Fraction(0), Fraction(-1, 2), Fraction(11, 10)])
+def test_shares_that_were_not_charged_are_refused(share):
+    with pytest.raises(UnpaidReleaseError, match=f"{share} releases"):
+        release_share(share, n=1)
+
+
+def test_share_too_small_for_the_sampler_is_refused():
+    with pytest.raises(ValueError, match=r"2\^36"):
+        release_share(Fraction(1, 1 << 80), n=1)
