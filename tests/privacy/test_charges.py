@@ -106,7 +106,6 @@ def test_a_release_that_uses_up_nothing_is_refused(times):
     ("paid", "method", "times"),
     [
         (receipt(LAPLACE), "use", Fraction(1, 2)),
-        (receipt(LAPLACE), "use", Fraction(1)),
         (approximate_receipt(LAPLACE, Fraction(1), Fraction(1, 10**6)), "use_approximate", Fraction(1, 2)),
         (gaussian_receipt(Mechanism.ROUNDED_GAUSSIAN), "use_gaussian", 0.5),
     ],

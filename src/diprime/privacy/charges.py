@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from enum import Enum
 from fractions import Fraction
-from numbers import Integral, Rational
+from numbers import Rational
 from typing import Any, NoReturn, TypeVar, final
 
 from diprime.privacy.measures import (
@@ -401,9 +401,9 @@ class Receipt:
             raise UnpaidReleaseError(
                 f"{charge.description}: charged for {charge.sensitivity}, but released for {bound}."
             )
-        kind_of_number = Rational if kind is GaussianDP else Integral
+        is_exact = isinstance(times, Rational) and (kind is GaussianDP or times.denominator == 1)
         with PAYMENTS:
-            if not isinstance(times, kind_of_number) or not 0 < times <= self._unused:
+            if not (is_exact and 0 < times <= self._unused):
                 raise UnpaidReleaseError(
                     f"{charge.description}: {times} releases requested, but only {self._unused} of "
                     f"{charge.n_releases} charged releases are left."
