@@ -56,7 +56,10 @@ def forest_arrays(model):
     """Return all arrays of a fitted forest by name."""
     forest = model.forest_
     values = {field.name: getattr(forest, field.name) for field in fields(forest) if field.name != "link"}
-    return {name: np.asarray(value.table if name == "steps" else value) for name, value in values.items()}
+    if steps := values.pop("steps", None):
+        values |= {"table": steps.table, "sizes": steps.sizes}
+        values |= {f"curve_noise {i}": noise for i, noise in enumerate(steps.curve_noise)}
+    return {name: np.asarray(value) for name, value in values.items()}
 
 
 def assert_same_forest(a, b):

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +20,9 @@ from diprime import (
     load,
     merge,
 )
+from diprime.inspection.views import read_tree
 from diprime.privacy.gaussian_dp import gaussian_budget
+from diprime.report import render
 from tests.estimators.domains import ABC, YES_NO
 from tests.small_data import BOOSTERS, TASKS, assert_same_forest, boost, fit, make
 
@@ -28,7 +31,21 @@ not_private = pytest.mark.filterwarnings("ignore::diprime.PrivacyWarning")
 
 @pytest.fixture(scope="module")
 def models():
+    """Return models with curves and rounds."""
     return {task: boost(task, *make(task, 3000), epsilon=5, n_rounds=60) for task in TASKS}
+
+
+@pytest.fixture(scope="module")
+def more_models(models):
+    """Return models of each task with curves and rounds, with curves only, and with neither."""
+    n_rows = {"classification": 1000, "regression": 400}
+    return {task: [models[task], boost(task, *make(task, n_rows[task])), constant(task)] for task in TASKS}
+
+
+def constant(task):
+    """Return a model without curves, as which nearly all fits to 20 records end."""
+    fits = (boost(task, *make(task, 20)) for _ in range(20))
+    return next(model for model in fits if not model.forest_.curves)
 
 
 def output_of(model, X):
@@ -71,7 +88,7 @@ def test_model_is_a_sum_of_trees_of_one_or_two_features(task, models):
     forest = model.forest_
     assert isinstance(forest, AdditiveForest)
     leaves = model.apply(X)
-    assert leaves.shape == (500, 60)
+    assert leaves.shape == (500, 4 + 60)  # the curves of all features, and the rounds
     scores = forest.offset + forest.values[leaves + forest.first_leaves[:-1]].sum(axis=1)
     if task == "classification":
         assert np.array_equal(model.decision_function(X), scores)
@@ -96,15 +113,39 @@ def test_decision_function_of_two_classes_is_log_odds(X, y):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_contributions_add_up_exactly_to_the_scores(task, models):
-    model, X = models[task], make(task, 300, seed=2)[0]
-    explanation = model.explain(X)
-    assert np.array_equal(explanation.offset + explanation.contributions.sum(axis=1), explanation.scores)
-    scores = explanation.scores
-    if task == "classification":
-        assert np.array_equal(model.decision_function(X), scores)
-    else:
-        assert np.array_equal(model.predict(X), np.clip(scores.reshape(300), 0, 10))
+def test_contributions_add_up_exactly_to_the_scores(task, more_models):
+    X = make(task, 300, seed=2)[0]
+    for model in more_models[task]:
+        explanation = model.explain(X)
+        assert np.array_equal(explanation.offset + explanation.contributions.sum(axis=1), explanation.scores)
+        scores = explanation.scores
+        if task == "classification":
+            assert np.array_equal(model.decision_function(X), scores)
+        else:
+            assert np.array_equal(model.predict(X), np.clip(scores.reshape(300), 0, 10))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_released_counts_decide_on_curves_and_rounds(task, more_models):
+    shapes = [(len(model.forest_.curves), len(model.forest_.rounds)) for model in more_models[task]]
+    assert shapes == [(4, 60), (4, 0), (0, 0)]
+    for model, (_, n_rounds) in zip(more_models[task], shapes, strict=True):
+        assert read_tree(model, n_rounds - 1).depth > 0 if n_rounds else not model.forest_.rounds
+        for index in (n_rounds, -1):
+            with pytest.raises(ValueError, match=rf"got {index}" if n_rounds else "no rounds"):
+                read_tree(model, index)
+        assert re.search(rf"rounds\W.*{n_rounds or 0}[,<]", render(model))
+
+
+@pytest.mark.parametrize("n_categories", [100, 254, 300])
+def test_unlisted_categories_have_a_value_of_their_own(n_categories):
+    """With 254 categories, no code is left between those of listed and of unlisted categories."""
+    rng = np.random.default_rng(0)
+    listed = [f"c{i}" for i in range(n_categories)]
+    domain = Domain({"c": Categorical(listed)}, Categorical(["no", "yes"]))
+    X = np.where(rng.random(4000) < 0.5, "other", rng.choice(listed, 4000))[:, None]
+    model = DiPriMeBoostingClassifier(1.0, domain, n_jobs=1).fit(X, np.where(X[:, 0] == "other", "yes", "no"))
+    assert model.predict([["other"], ["c0"]]).tolist() == ["yes", "no"]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -121,8 +162,9 @@ def test_importances_find_the_feature_that_matters(task, models):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_loaded_model_is_bit_identical(task, models, tmp_path):
-    model, X = models[task], make(task, 300, seed=2)[0]
+@pytest.mark.parametrize("index", range(3))
+def test_loaded_model_is_bit_identical(task, index, more_models, tmp_path):
+    model, X = more_models[task][index], make(task, 300, seed=2)[0]
     model.save(tmp_path / "model.diprime")
     for copy in (load(tmp_path / "model.diprime"), pickle.loads(pickle.dumps(model))):
         assert type(copy) is BOOSTERS[task]
@@ -149,16 +191,16 @@ def unclipped_scores(model, X):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_merged_models_have_the_mean_of_the_scores(task):
-    X, y = make(task, 3000)
-    parts = [slice(0, 500), slice(500, 3000)]
-    budgets = [(2, 1e-6), (1, 1e-6)]
-    models = [
-        boost(task, X[part], y[part], epsilon=epsilon, delta=delta, n_rounds=20)
-        for part, (epsilon, delta) in zip(parts, budgets, strict=True)
-    ]
+    """The models are a constant, a model of curves, and one of curves and rounds."""
+    X, y = make(task, 12_000)
+    curves = boost(task, X[:400], y[:400])
+    models = [constant(task), curves, boost(task, X[400:], y[400:], epsilon=2)]
     merged = merge(models, disjoint=True)
     assert type(merged) is BOOSTERS[task]
-    assert merged.forest_.n_trees == sum(model.forest_.n_trees for model in models)
+    assert [(len(m.forest_.curves), len(m.forest_.rounds)) for m in models] == [(0, 0), (4, 0), (4, 20)]
+    assert (len(merged.forest_.curves), len(merged.forest_.rounds)) == (8, 20)
+    assert read_tree(merged, 19).depth > 0
+    assert merged.importances().above_noise[0]
     assert merged.privacy_.total == 2
     assert merged.privacy_.delta == Fraction(1, 10**6)
     assert merged.privacy_.is_private

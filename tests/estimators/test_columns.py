@@ -22,7 +22,7 @@ from diprime import (
     merge,
     sources,
 )
-from diprime.inspection.views import read_tree
+from diprime.inspection.views import drawn_trees, read_tree
 from diprime.paper import DPRandomForestClassifier
 from diprime.report import render
 
@@ -112,7 +112,7 @@ def test_reports_name_values_and_parts(model):
 @pytest.mark.parametrize("estimator", [DiPriMeClassifier, DiPriMeBoostingClassifier])
 def test_trees_show_values(estimator):
     model = fitted(estimator)
-    words = {c for i in range(model.forest_.n_trees) for c in read_tree(model, i).conditions}
+    words = {c for i in range(len(drawn_trees(model.forest_))) for c in read_tree(model, i).conditions}
     assert any(c.startswith("when.weekday ≤ Friday") for c in words)
     assert any(c.startswith(("when.hour ≥ 7", "when.hour ≤ 6")) for c in words)
 

@@ -130,7 +130,7 @@ def train_boosting(
         rounds, totals = runner.run(shares.rounds, source, progress), runner.totals
     budget.close()
     curves = [
-        _curve_tree(int(j), values, noise * unit, code_sums.counts[j], int(domain.n_codes[j]))
+        _curve_tree(int(j), values, noise * unit, code_sums.counts[j], domain)
         for j, values, noise in zip(scores.features, scores.values, fit.noise(), strict=True)
     ]
     numbers = number_of_records(counts, code_sums, totals)
@@ -147,10 +147,11 @@ def number_of_records(counts: Counts, code_sums: CodeSums, of_rounds: list[tuple
 
 
 def _curve_tree(
-    feature: int, values: npt.NDArray[np.int32], noise: Floats, counts: Floats, n_codes: int
+    feature: int, values: npt.NDArray[np.int32], noise: Floats, counts: Floats, domain: Domain
 ) -> ReleasedCurve:
-    codes = np.array([*range(n_codes), *([OTHER] if n_codes < OTHER else []), MISSING])
-    cells = np.zeros(N_CODES, dtype=np.int64)
+    n_codes = int(domain.n_codes[feature])
+    codes = np.append(np.arange(n_codes), [OTHER, MISSING] if domain.is_categorical[feature] else [MISSING])
+    cells = np.full(N_CODES, n_codes - 1)  # splits on numbers are thresholds, even beyond the last bin
     cells[codes] = np.arange(len(codes))
     cut = Cut(feature, cells, (len(codes) - 1).bit_length())
     leaves = np.zeros((cut.n_cells, values.shape[1]), dtype=np.int32)
