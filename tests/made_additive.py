@@ -3,6 +3,7 @@
 import numpy as np
 
 from diprime import Categorical, Charge, DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, Domain, Ledger, Numeric
+from diprime.boosting.cells import Cut, cell_tree
 from diprime.domain import MISSING, OTHER
 from diprime.model.additive import AdditiveForest, quantum_for
 from diprime.model.effects import Steps, link_of
@@ -50,11 +51,30 @@ def random_structure(rng, domain, depth, *, oblivious=True):
     return Structure(chosen[None], masks[None])
 
 
-def made_forest(seed, domain, n_trees=8, *, oblivious=True, scale=1.0, quantum=None):
-    """Return an additive forest with random trees of depth 1 to 4."""
+def made_curve(rng, domain, feature, scale):
+    """Return a random curve: a tree with a leaf for each code of a feature."""
+    n_codes = int(domain.n_codes[feature])
+    codes = np.append(np.arange(n_codes), [OTHER, MISSING] if domain.is_categorical[feature] else [MISSING])
+    cells = np.full(256, n_codes - 1)
+    cells[codes] = np.arange(len(codes))
+    structure = cell_tree([Cut(feature, cells, (len(codes) - 1).bit_length())])
+    n_leaves = structure.features.shape[1] + 1
+    values = rng.normal(0, scale, (1, n_leaves, link_of(domain, 1.0).n_scores))
+    return structure, values, rng.normal(50, 30, (1, n_leaves))
+
+
+def made_curve_noise(rng, domain, feature, scale):
+    """Return the noise of a random curve."""
+    n_parts = 1 if domain.is_categorical[feature] else 3
+    return np.abs(rng.normal(0, scale / 10, (n_parts, 256)))
+
+
+def made_forest(seed, domain, n_trees=8, *, oblivious=True, scale=1.0, quantum=None, curves=()):
+    """Return an additive forest with curves of some features, and random trees of depth 1 to 4."""
     rng = np.random.default_rng(seed)
     n_scores = link_of(domain, 1.0).n_scores
-    rounds = []
+    rounds = [made_curve(rng, domain, j, scale) for j in curves]
+    noise = tuple(made_curve_noise(rng, domain, j, scale) for j in curves)
     for _ in range(n_trees):
         depth = int(rng.integers(1, 5))
         values = rng.normal(0, scale, (1, 2**depth, n_scores))
@@ -64,14 +84,15 @@ def made_forest(seed, domain, n_trees=8, *, oblivious=True, scale=1.0, quantum=N
     offset = rng.normal(0, scale, n_scores)
     largest = sum(np.abs(values).max() for _, values, _ in rounds) + np.abs(offset).max() + 20
     weights = made_weights(rng, domain)
-    return additive_forest(rounds, offset, quantum or quantum_for(largest), weights, domain)
+    return additive_forest(rounds, offset, quantum or quantum_for(largest), weights, domain, curve_noise=noise)
 
 
-def additive_forest(rounds, offset, quantum, weights, domain, gradient_noise=30.0):
-    """Return an additive forest with a learning rate of 1/4 and the given gradient noise."""
-    table = np.tile([0.25, 70.0, 60.0, gradient_noise, 1.0], (len(rounds), 1))
+def additive_forest(trees, offset, quantum, weights, domain, gradient_noise=30.0, curve_noise=()):
+    """Return an additive forest with the given noise of curves and gradients, and a learning rate of 1/4."""
+    table = np.tile([0.25, 70.0, 60.0, gradient_noise, 1.0], (len(trees), 1))
+    table[: len(curve_noise)] = 0
     counts = weights, 0.0, float(weights.sum(axis=1).mean()), 0.0
-    return AdditiveForest.of_rounds(rounds, offset, quantum, counts, Steps(table, (len(rounds),)), domain)
+    return AdditiveForest.of_rounds(trees, offset, quantum, counts, Steps(table, (len(trees),), curve_noise), domain)
 
 
 def made_rows(rng, n):
@@ -103,9 +124,9 @@ def made_codes(rng, domain, n):
 
 
 def made_ledger(epsilon=1):
-    """Return a ledger with a charge for round sums."""
+    """Return a ledger with a charge for gradient sums."""
     measure, bound = PureEpsilon(epsilon), Bound(BoundKind.SQUARED_L2, 1)
-    charge = Charge(ReleaseKind.ROUND_SUMS, Mechanism.ROUNDED_GAUSSIAN, bound, measure)
+    charge = Charge(ReleaseKind.GRADIENT_SUMS, Mechanism.ROUNDED_GAUSSIAN, bound, measure)
     return Ledger(measure.epsilon, charges=[charge])
 
 

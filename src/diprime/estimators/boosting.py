@@ -82,7 +82,7 @@ class _Boosting(BoostingParameters, PrivateTrees):
         table = np.zeros((len(trees), N_COLUMNS))
         for row, r in zip(table[len(boosted.curves) :], boosted.rounds, strict=True):
             row[:] = settings.learning_rate, r.floor, r.ridge, scale * r.gradient_noise, scale * r.gradient_spread
-        noise = tuple((scale * curve.noise).astype(np.float32).astype(np.float64) for curve in boosted.curves)
+        noise = tuple(scale * curve.noise for curve in boosted.curves)
         codes = (boosted.code_sums.counts, boosted.code_sums.count_noise, boosted.n_records, boosted.records_noise)
         return AdditiveForest.of_rounds(trees, offset, quantum, codes, Steps(table, (len(trees),), noise), domain)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,17 @@ import numpy.typing as npt
 from diprime._util.resources import Threads
 from diprime.domain import Domain
 from diprime.domain.encoding import Rows
-from diprime.model.effects import Clip, Effects, Link, Steps, code_shares, collapse, link_of, separate
+from diprime.model.effects import (
+    Clip,
+    Effects,
+    Link,
+    Steps,
+    code_shares,
+    collapse,
+    features_of_trees,
+    link_of,
+    separate,
+)
 from diprime.model.estimates import code_counts
 from diprime.model.function_noise import FunctionNoise, noise_of_functions
 from diprime.model.trees import (
@@ -159,14 +170,27 @@ class AdditiveForest(Trees):
             raise ValueError("the link is not that of the target.")
         if isinstance(self.link, Clip) and self.link.limits[0] > self.link.limits[1]:
             raise ValueError("the quantum is too coarse for the range of the target.")
+        features = compress(features_of_trees(self), self.steps.is_curve)
+        for of_curve, noise in zip(features, self.steps.curve_noise, strict=True):
+            if len(of_curve) > 1 or (self.is_categorical[list(of_curve)].any() and len(noise) != 1):
+                raise ValueError("a curve has several features, or noise of an impossible shape.")
         _ = self.effects  # no tree may split on many features, and the terms must not be too large
 
     @property
     def file_arrays(self) -> list[npt.NDArray[Any]]:
         """The arrays in the format and order of model files. The depths are in the header."""
-        own = (self.offset, self.code_weights, self.steps.table)
-        noise = (part.astype("<f4") for part in self.steps.curve_noise)
-        return [*super().file_arrays, *(array.astype("<f8") for array in own), *noise]
+        own = (self.offset, self.code_weights, self.steps.table, *self.steps.curve_noise)
+        return [*super().file_arrays, *(array.astype("<f8") for array in own)]
+
+    @property
+    def curves(self) -> list[int]:
+        """Indices of the trees that are curves of a feature. A constant model has none."""
+        return list(np.flatnonzero(self.steps.is_curve & (self.depths > 0)).tolist())
+
+    @property
+    def rounds(self) -> list[int]:
+        """Indices of the trees that are rounds."""
+        return list(np.flatnonzero(~self.steps.is_curve).tolist())
 
     @property
     def magnitude(self) -> float:

@@ -14,8 +14,9 @@ the trees). Parameters that a later version of the library has added may be miss
 defaults; unknown parameters are refused. The body consists of the arrays of `diprime.Forest` one after the other,
 little-endian and C-ordered: ``features`` (int32), ``masks`` (32 bytes each), ``values`` and ``counts`` (float64). Their
 lengths follow from the depths and the target. For a boosted model, the header also contains ``quantum_exponent``, the
-base-2 logarithm of the quantum, ``code_noise``, ``n_records``, ``records_noise`` and ``trees_of_fits``. Its body
-continues with the arrays ``offset``, ``code_weights`` and the table of ``steps`` (float64) of `diprime.AdditiveForest`.
+base-2 logarithm of the quantum, ``code_noise``, ``n_records``, ``records_noise``, ``trees_of_fits`` and
+``parts_of_curve_noise``. Its body continues with the arrays ``offset``, ``code_weights``, the table of ``steps`` and its
+``curve_noise`` (float64) of `diprime.AdditiveForest`.
 
 A header has at most `diprime.domain.files.MAX_BYTES` and `MAX_VALUES` for its domain, and `MORE_BYTES` and
 `MORE_VALUES` for everything else. A model has at most `MAX_TREES` trees. A fit refuses a domain that is too large
@@ -287,10 +288,10 @@ def _read_boosted(header: dict[str, Any], body: memoryview, domain: Domain) -> A
     if not all(type(part) is int and 0 <= part <= N_CODES for part in parts):
         raise ValueError("the numbers of parts of the noise of its curves are not integers from 0 to 256.")
     features, masks, values, counts, offset, code_weights, table, *noise = _cut(
-        body, shapes + [("<f4", (part, N_CODES)) for part in parts]
+        body, shapes + [("<f8", (part, N_CODES)) for part in parts]
     )
     trees = depths, features, masks, values, counts
-    steps = Steps(table, tuple(sizes), tuple(part.astype(np.float64) for part in noise))
+    steps = Steps(table, tuple(sizes), tuple(noise))
     codes = code_weights, header["code_noise"], header["n_records"], header["records_noise"]
     return AdditiveForest(*trees, offset, quantum, *codes, steps, domain.n_codes, domain.is_categorical, link)
 
