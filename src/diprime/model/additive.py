@@ -170,11 +170,14 @@ class AdditiveForest(Trees):
             raise ValueError("the link is not that of the target.")
         if isinstance(self.link, Clip) and self.link.limits[0] > self.link.limits[1]:
             raise ValueError("the quantum is too coarse for the range of the target.")
+        self._check_curves()
+        _ = self.effects  # no tree may split on many features, and the terms must not be too large
+
+    def _check_curves(self) -> None:
         features = compress(features_of_trees(self), self.steps.is_curve)
         for of_curve, noise in zip(features, self.steps.curve_noise, strict=True):
             if len(of_curve) > 1 or (self.is_categorical[list(of_curve)].any() and len(noise) != 1):
                 raise ValueError("a curve has several features, or noise of an impossible shape.")
-        _ = self.effects  # no tree may split on many features, and the terms must not be too large
 
     @property
     def file_arrays(self) -> list[npt.NDArray[Any]]:

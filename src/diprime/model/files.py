@@ -15,8 +15,8 @@ defaults; unknown parameters are refused. The body consists of the arrays of `di
 little-endian and C-ordered: ``features`` (int32), ``masks`` (32 bytes each), ``values`` and ``counts`` (float64). Their
 lengths follow from the depths and the target. For a boosted model, the header also contains ``quantum_exponent``, the
 base-2 logarithm of the quantum, ``code_noise``, ``n_records``, ``records_noise``, ``trees_of_fits`` and
-``parts_of_curve_noise``. Its body continues with the arrays ``offset``, ``code_weights``, the table of ``steps`` and its
-``curve_noise`` (float64) of `diprime.AdditiveForest`.
+``parts_of_curve_noise``. Its body continues with the arrays ``offset``, ``code_weights``, and the table and the curve
+noise of ``steps`` (float64) of `diprime.AdditiveForest`.
 
 A header has at most `diprime.domain.files.MAX_BYTES` and `MAX_VALUES` for its domain, and `MORE_BYTES` and
 `MORE_VALUES` for everything else. A model has at most `MAX_TREES` trees. A fit refuses a domain that is too large
