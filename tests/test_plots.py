@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from diprime import Categorical, Charge, Date, Domain, Integer, Ledger, merge, private_score
-from diprime.inspection.views import largest_effects, read_tree, shape_of, simplified
+from diprime.inspection.views import largest_effects, read_tree, shape_of
 from diprime.plots import (
     PALE,
     plot_budget,
@@ -85,7 +85,7 @@ def test_each_merged_fit_has_a_bar(models):
 def test_gaussian_charges_are_drawn_as_shares_of_their_total(models):
     bound, pure, gaussian = Bound(BoundKind.NONE), PureEpsilon(Fraction(1, 10)), GaussianDP(Fraction(1, 1000))
     charges = [Charge(ReleaseKind.NODE_SUMS, Mechanism.DISCRETE_LAPLACE, bound, pure)]
-    for kind in (ReleaseKind.CODE_SUMS, *[ReleaseKind.ROUND_SUMS] * 3):
+    for kind in (ReleaseKind.CODE_SUMS, *[ReleaseKind.GRADIENT_SUMS] * 3):
         charges.append(Charge(kind, Mechanism.ROUNDED_GAUSSIAN, bound, gaussian))
     model = SimpleNamespace(privacy_=Ledger(1, charges=charges, delta=1e-6))
     ax = plot_budget(model)
@@ -142,13 +142,13 @@ def test_missing_matplotlib_is_named_in_the_error(models, monkeypatch):
 
 @pytest.fixture(scope="module")
 def boosted():
-    return {target: made_model(target, 1, 60) for target in BOOSTED_DOMAINS}
+    return {target: made_model(target, 1, 60, curves=(0, 3)) for target in BOOSTED_DOMAINS}
 
 
 @pytest.mark.parametrize("feature", ["age", "size", "part"])
 def test_a_numeric_main_effect_is_a_step_function(boosted, feature):
     model = boosted["two"]
-    shape = simplified(model, shape_of(model, (model.domain_.encoded_feature_names.index(feature),)))
+    shape = shape_of(model, (model.domain_.encoded_feature_names.index(feature),))
     ax = plot_shape(model, feature)
     (steps,) = ax.patches
     assert steps.get_data().values == pytest.approx(shape.values[:-1, 0])

@@ -18,7 +18,6 @@ from diprime.inspection.views import (
     fitted_forest,
     read_tree,
     shape_of,
-    simplified,
 )
 from diprime.inspection.words import plural, shortened
 from diprime.model.trees import Floats
@@ -181,13 +180,14 @@ def plot_tree(model: Any, tree: int = 0, ax: Axes | None = None, *, max_depth: i
     """Plot the upper levels of a tree from left to right: conditions, estimates and counts, with their noise.
 
     After an estimate, ± is the standard deviation of the node's own mean, due to noise and, for classes, to sampling.
+    In a boosted model, each round is a tree. Use `plot_shape` for its functions, which also contain its curves.
 
     Parameters
     ----------
     model : fitted estimator
         A forest or a boosted model.
     tree : int, default=0
-        The index of the tree.
+        The index of the tree or, in a boosted model, of the round.
     ax : matplotlib Axes, optional
         The axes to plot on; by default those of a new figure.
     max_depth : int, default=3
@@ -244,11 +244,11 @@ def _noise_text(noise: float) -> str:
 def plot_shape(model: Any, features: str | Sequence[str], ax: Axes | None = None, *, target: Any = None) -> Axes:
     """Plot the main effect of a feature, or the interaction of two, in a boosted model.
 
-    For one feature, the plot shows its main effect: a step function, or bars for the categories. Below it are the
-    released numbers of records. Neighbouring steps that differ by no more than noise are drawn as one, at their
-    mean. A band, or a line through a bar, shows two standard deviations of the noise, of sampling and of the mechanism.
-    It is not a confidence interval for the true effect, which the model shrinks. Categories and missing values without
-    records above the noise are pale or dotted, because the model learnt their effect from other values.
+    For one feature, the plot shows its main effect: the sum of its curve and of the rounds on it, or bars for the
+    categories. Below it are the released numbers of records. A band, or a line through a bar, shows two standard
+    deviations of the noise, of sampling and of the mechanism. It is not a confidence interval for the true effect,
+    which the model shrinks. Categories and missing values without records above the noise are pale or dotted, because
+    little is known about their effect.
 
     An interaction, which is the joint effect of two features beyond their main effects, is drawn as a heat map. Values
     within two standard deviations of their noise are white. Missing values and unlisted categories are shown
@@ -273,7 +273,7 @@ def plot_shape(model: Any, features: str | Sequence[str], ax: Axes | None = None
     """
     fitted_additive_forest(model)
     indices = _feature_indices(model.domain_.encoded_feature_names, features)
-    shape = _of_target(simplified(model, shape_of(model, indices)), target)
+    shape = _of_target(shape_of(model, indices), target)
     if len(indices) == 1:
         return _draw_main_effect(shape, _new_axes(ax, height=5.6))
     if len(shape.targets) > 1:

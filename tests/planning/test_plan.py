@@ -12,7 +12,6 @@ import pytest
 from diprime import Budget, Categorical, Domain, Numeric, plan, planning
 from diprime.estimators.models import make_estimator
 from diprime.planning import KINDS, PROMISE, SimulationSettings, simulate
-from diprime.privacy.charges import ReleaseKind
 from diprime.privacy.session import active_budgets
 
 DOMAIN = Domain({"a": Numeric(0, 10), "c": Categorical(["x", "y", "z"])}, Categorical(["u", "v", 3]))
@@ -37,13 +36,19 @@ def test_plan_of_forest_states_shape_ledger_and_costs():
         assert words in str(planned)
 
 
-def test_round_noise_is_in_units_of_the_largest_gradient():
-    domain = Domain({"a": Numeric(0, 10)}, Numeric(-5, 5))
-    planned = plan(domain, 100, 1.0, repeats=1, boost=True, n_rounds=25)
-    rounds = next(charge for charge in planned.ledger.charges if charge.kind == ReleaseKind.ROUND_SUMS)
-    # A record adds at most one unit and a count of a quarter of a unit.
-    assert planned.shape.round_noise == pytest.approx(math.sqrt((1 + 1 / 16) / float(rounds.measure.mu_squared)))
-    assert planned.shape.n_rounds == 25
+@pytest.mark.parametrize(
+    ("n_records", "shape", "words"),
+    [
+        (50, (0, 0), "predicts the same for all rows"),
+        (500, (2, 0), "Curves: 2, each on one feature.\nRounds: none."),
+        (4000, (2, 25), "Rounds: 25, "),
+    ],
+)
+def test_plan_of_boosting_states_curves_and_rounds(n_records, shape, words):
+    domain = Domain({"a": Numeric(0, 10), "b": Categorical(["x", "y"])}, Numeric(-5, 5))
+    planned = plan(domain, n_records, 1.0, repeats=1, boost=True, n_rounds=25)
+    assert (planned.shape.n_curves, planned.shape.n_rounds) == shape
+    assert words in str(planned)
     assert planned.measure == "R²"
 
 
@@ -143,7 +148,8 @@ def test_noise_costs_accuracy_if_epsilon_is_small(target, options, kind, monkeyp
     assert precise.noiseless > precise.guess + 0.1
 
 
-def test_noiseless_model_has_as_many_rounds_as_private_one(monkeypatch):
+@pytest.mark.parametrize(("n_records", "n_rounds"), [(100, [0, 1, 1000]), (20_000, [400, 400, 1000])])
+def test_noiseless_model_has_as_many_rounds_as_private_one(monkeypatch, n_records, n_rounds):
     fitted = []
 
     def recorded(*arguments, **options):
@@ -153,6 +159,6 @@ def test_noiseless_model_has_as_many_rounds_as_private_one(monkeypatch):
     plain = planning.make_estimator
     monkeypatch.setattr(planning, "make_estimator", recorded)
     domain = Domain({"a": Numeric(0, 10)}, SIMPLE_TARGETS["classes"])
-    simulate(SimulationSettings(domain, 100, 1.0, {"boost": True}), KINDS[0], 1, lambda share: None)
+    simulate(SimulationSettings(domain, n_records, 1.0, {"boost": True}), KINDS[0], 1, lambda share: None)
     assert [model.epsilon for model in fitted] == [1.0, math.inf, math.inf]
-    assert fitted[0].forest_.n_trees == fitted[1].forest_.n_trees < fitted[2].forest_.n_trees
+    assert [len(model.forest_.rounds) for model in fitted] == n_rounds

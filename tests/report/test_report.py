@@ -149,7 +149,7 @@ def gaussian_ledger(epsilon, pure=Fraction(0)):
     charges = [diprime.Charge(ReleaseKind.NODE_SUMS, Mechanism.DISCRETE_LAPLACE, l1, PureEpsilon(pure))] if pure else []
     charges += [
         diprime.Charge(kind, Mechanism.ROUNDED_GAUSSIAN, l2, GaussianDP(budget * share))
-        for kind, share in ((ReleaseKind.CODE_SUMS, Fraction(1, 4)), (ReleaseKind.ROUND_SUMS, Fraction(3, 4)))
+        for kind, share in ((ReleaseKind.CODE_SUMS, Fraction(1, 4)), (ReleaseKind.GRADIENT_SUMS, Fraction(3, 4)))
     ]
     return replace(ledger, charges=charges)
 
@@ -170,14 +170,14 @@ def test_gaussian_charges_are_shown_in_their_measure_and_delta_in_plain_words(pu
     assert "far smaller than one divided by the number of people" in text
     assert "probability of at most 73.2 %" in text
     budget = ledger.loss.mu_squared
-    in_bar_and_legend = f"round sums: μ² = {rounded_text(budget * Fraction(3, 4))}, 75.0 %"
+    in_bar_and_legend = f"gradient sums: μ² = {rounded_text(budget * Fraction(3, 4))}, 75.0 %"
     assert text.count(in_bar_and_legend) == 2
     assert text.count("sums of nodes: ε = 0.25, 100.0 %") == (2 if pure else 0)
     assert "The costs add up to ε = 1 at δ = 1e-06, for adding or removing one record." in text
     replaced = 2 * pure + epsilon_upper_bound(4 * budget, ledger.delta)
     assert f"one record is replaced by another {rounded_text(replaced)} " in text
     assert f"total μ² {rounded_text(budget)} " in text
-    assert f"round sums {budget * Fraction(3, 4)}" in text
+    assert f"gradient sums {budget * Fraction(3, 4)}" in text
     assert "ε = 1 and δ = 1e-06 for adding or removing one record" in text
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from diprime import Categorical, Domain, Numeric
-from diprime.inspection.views import effects_above_noise, shape_of, simplified
+from diprime.inspection.views import effects_above_noise, shape_of
 from diprime.report import figures as drawings
 from diprime.report import render
 from diprime.report.figures import colours
@@ -19,8 +19,8 @@ TARGETS = sorted(DOMAINS)
 
 @cache
 def rendered(target):
-    """Return a model and its page."""
-    model = made_model(target, 1, 60)
+    """Return a model with curves of age and kind, and its page."""
+    model = made_model(target, 1, 60, curves=(0, 3))
     return model, Page(render(model))
 
 
@@ -36,7 +36,8 @@ def test_the_page_has_the_sections_of_a_boosted_model(target):
     model, page = rendered(target)
     sections = [attributes.get("id") for tag, attributes in page.tags if tag == "section"]
     assert sections == ["guarantee", "ledger", "score", "approval", "importances", "shapes", "card", "cite"]
-    assert "round sums" in page.text
+    assert "gradient sums" in page.text
+    assert re.search(r"curves\s*2, each a function of one feature\s*rounds\s*60, of depth 1 to 4, with ", page.text)
     assert "Half of a function of two features counts towards each of them." in page.text
     assert f"about {model.forest_.n_records:,.0f} ± 0 (as released)" in page.text
     assert "script" not in [tag for tag, _ in page.tags]
@@ -59,28 +60,41 @@ def test_the_effects_above_noise_are_drawn(target, monkeypatch):
     ]
 
 
+PLACES = slice(0, -1), slice(-1, None)  # of numbers, and of missing values
+
+
+def heights(outline):
+    """Return the heights of the steps of an outline."""
+    first = re.match(r"M?[\d.]+ ([\d.]+)", outline)
+    return np.array([first[1], *re.findall(r"V([\d.]+)", outline)], dtype=float)
+
+
 @pytest.mark.parametrize("target", TARGETS)
-def test_steps_and_bands_are_at_the_edges_and_values_of_the_simplified_shape(target):
+def test_steps_and_bands_are_at_the_edges_and_values_of_the_shape(target):
     model, page = rendered(target)
-    shape = simplified(model, shape_of(model, (0,)))
-    paths = [a for tag, a in drawing(page, "The main effect of age") if tag == "path"]
+    shape = shape_of(model, (0,))
+    assert len(shape.values) == 256  # the curve of age separates all of its codes
+    areas = [a for tag, a in drawing(page, "The main effect of age") if tag == "path" and a["d"].endswith("Z")]
+    paths = [a for tag, a in drawing(page, "The main effect of age") if tag == "path" and a not in areas]
     assert len(paths) == 2 * len(shape.targets)  # numbers, and missing values
     edges = shape.axes[0].positions
     across = (edges - edges[0]) / (edges[-1] - edges[0]) * drawings.WIDTH
     low = min((shape.values - 2 * shape.noise).min(), 0)
     high = max((shape.values + 2 * shape.noise).max(), 0)
-    bands = [a for tag, a in drawing(page, "The main effect of age") if a.get("fill-opacity") == "0.2"]
-    assert len(bands) == shape.values.size
+    density, *bands = areas
+    assert density["class"] == "density"
+    assert [band["class"] for band in bands] == [f"fill-{k}" for k in range(len(shape.targets)) for _ in range(2)]
     for k in range(len(shape.targets)):
         assert {path["class"] for path in paths[2 * k : 2 * k + 2]} == {f"steps stroke-{k}"}
         steps = [re.findall(r"[HV][\d.]+", path["d"]) for path in paths[2 * k : 2 * k + 2]]
         ends = [float(step[1:]) for of_path in steps for step in of_path if step[0] == "H"]
         assert ends == pytest.approx(across[1:], abs=0.01)
-        up = np.array([float(step[1:]) for step in steps[0] if step[0] == "V"])
         scale = (drawings.STEPS_HEIGHT - 2 * drawings.MARGIN) / (high - low)
-        assert up == pytest.approx(drawings.MARGIN + (high - shape.values[1:-1, k]) * scale, abs=0.01)
-        heights = [float(band["height"]) for band in bands[k * len(shape.values) : (k + 1) * len(shape.values)]]
-        assert heights == pytest.approx(4 * shape.noise[:, k] * scale, abs=0.02)
+        for path, band, place in zip(paths[2 * k :], bands[2 * k : 2 * k + 2], PLACES, strict=False):
+            values, noise = shape.values[place, k], 2 * shape.noise[place, k]
+            above, below = band["d"].split("L")
+            for outline, expected in ((path["d"], values), (above, values + noise), (below, (values - noise)[::-1])):
+                assert heights(outline) == pytest.approx(drawings.MARGIN + (high - expected) * scale, abs=0.01)
 
 
 def test_many_categories_and_many_classes_are_drawn_in_part(monkeypatch):
@@ -116,7 +130,7 @@ def test_hostile_names_and_categories_stay_text():
 @pytest.mark.parametrize("target", [*TARGETS, "hostile"])
 def test_the_page_loads_without_errors_or_requests_on_any_screen(browser, tmp_path, target):
     path = tmp_path / "report.html"
-    model = hostile_model() if target == "hostile" else made_model(target, 1, 60)
+    model = hostile_model() if target == "hostile" else made_model(target, 1, 60, curves=(0, 3))
     path.write_text(render(model), encoding="utf-8")
     for scheme in ("light", "dark"):
         browser.open(path, scheme)

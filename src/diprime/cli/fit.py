@@ -135,6 +135,7 @@ def _plan_content(planned: Plan) -> dict[str, Any]:
     (low, high), (least, most) = planned.noise_cost, planned.privacy_cost
     return {
         **vars(planned.shape),
+        "unit": planned.ledger.privacy_unit,
         **_total(planned.ledger),
         "domain_ledger": _total(planned.domain_ledger),
         "measure": planned.measure,

@@ -51,8 +51,9 @@ from diprime.estimators.models import Model, to_model
 from diprime.estimators.parameters import class_weight_from, weights_by_class
 from diprime.inspection.explanation import Explanation
 from diprime.inspection.importances import NOTHING_ABOVE_NOISE
-from diprime.inspection.views import TreeView, contribution_text, noise_of_trees_text, read_tree
+from diprime.inspection.views import TreeView, contribution_text, drawn_trees, noise_of_trees_text, read_tree
 from diprime.inspection.words import NOISE_DIGITS, count_text, counted, number_text, share_text
+from diprime.model.additive import AdditiveForest
 from diprime.model.files import read_file
 from diprime.report import Approval, render
 from diprime.sources.data_files import DataFile, Files
@@ -242,19 +243,26 @@ def _plain_fields(shown: Explanation | TreeView) -> dict[str, Any]:
 )
 def show(
     model_path: ModelPath,
-    tree: Annotated[int, typer.Option(min=0, help="Index of the tree to draw, from 0.")] = 0,
+    tree: Annotated[int, typer.Option(min=0, help="Index of the tree, or round, to draw, from 0.")] = 0,
     depth: Annotated[int, typer.Option(min=0, help="Number of levels to draw.")] = 3,
     sha256: Sha256Option = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the ledger, the importances and a tree of a model."""
+    """Print the ledger, the importances and a tree of a model.
+
+    For a boosted model, the tree is a round. Its functions, which add up its curves and rounds, are in its report.
+    """
     model = diprime.load(model_path, sha256=sha256)
+    n_trees = len(drawn_trees(model.forest_))
     if as_json:
-        trees = [_plain_fields(read_tree(model, i)) for i in range(model.forest_.n_trees)]
+        trees = [_plain_fields(read_tree(model, i)) for i in range(n_trees)]
         print_json({**summary(model), "domain": model.domain_.to_dict(), "trees": trees})
         return
-    drawing = _draw_tree(read_tree(model, tree, depth), model, tree)
-    print(escape_controls(f"{type(model).__name__}, number of trees: {model.forest_.n_trees}. {model.privacy_}\n"))
+    drawing = _draw_tree(read_tree(model, tree, depth), model, tree) if n_trees else None
+    size = f"number of trees: {n_trees}"
+    if isinstance(model.forest_, AdditiveForest):
+        size = f"number of curves: {len(model.forest_.curves)}, number of rounds: {n_trees}"
+    print(escape_controls(f"{type(model).__name__}, {size}. {model.privacy_}\n"))
     if weights := class_weight_text(model):
         print(escape_controls(f"{weights}\n"))
     found = model.importances()
@@ -265,8 +273,9 @@ def show(
     stdout().print(table)
     if not found.above_noise.any():
         stdout().print(NOTHING_ABOVE_NOISE)
-    stdout().print(drawing)
-    stdout().print(noise_of_trees_text(model))
+    if drawing is not None:
+        stdout().print(drawing)
+        stdout().print(noise_of_trees_text(model))
 
 
 @commands.command(
@@ -364,7 +373,7 @@ def _draw_tree(tree: TreeView, model: Model, index: int) -> TextTree:
             details = f"{estimate}, {count_text(tree.counts[node], tree.count_noise[node], tree.unit)}"
         if tree.levels_below and node >= 2**tree.depth - 1:
             details += f", {counted(tree.levels_below, 'more level')}"
-        condition = tree.conditions[node] or f"Tree {index}"
+        condition = tree.conditions[node] or f"{'Tree' if tree.count_noise is not None else 'Round'} {index}"
         return f"{escape(escape_controls(condition))}  [dim]{escape(escape_controls(details))}[/dim]"
 
     def add_children(node: int, drawing: TextTree) -> TextTree:
@@ -383,10 +392,13 @@ def importances(model: Model) -> dict[str, float]:
 
 def summary(model: Model) -> dict[str, Any]:
     """Return a summary of a model and its ledger as plain JSON data."""
+    forest = model.forest_
+    trees = drawn_trees(forest)
     return {
         "estimator": type(model).__name__,
-        "n_trees": model.forest_.n_trees,
-        "depths": model.forest_.depths.tolist(),
+        **({"n_curves": len(forest.curves)} if isinstance(forest, AdditiveForest) else {}),
+        "n_trees": len(trees),
+        "depths": forest.depths[trees].tolist(),
         "class_weight": _class_weight(model),
         "importances": importances(model),
         "variance_shares": model.importances().to_dict(),

@@ -80,11 +80,20 @@ def fitted_additive_forest(model: Any) -> AdditiveForest:
     return forest
 
 
+def drawn_trees(forest: Forest | AdditiveForest) -> Sequence[int]:
+    """Return the indices of the trees that are drawn as trees: all but curves, which are plotted as functions."""
+    return forest.rounds if isinstance(forest, AdditiveForest) else range(forest.n_trees)
+
+
 def read_tree(model: Any, index: int, max_depth: int | None = None) -> TreeView:
-    """Return a tree of a fitted model, or its upper levels."""
+    """Return a tree of a fitted forest, or a round of a boosted model, or its upper levels."""
     forest = fitted_forest(model)
-    if not 0 <= index < forest.n_trees:
-        raise ValueError(f"The index of the tree must be from 0 to {forest.n_trees - 1}, got {index}.")
+    trees = drawn_trees(forest)
+    if not trees:
+        raise ValueError("The model has no rounds. Plot its functions with diprime.plots.plot_shape.")
+    if not 0 <= index < len(trees):
+        raise ValueError(f"The index of the tree must be from 0 to {len(trees) - 1}, got {index}.")
+    index = trees[index]
     full_depth = int(forest.depths[index])
     depth = full_depth if max_depth is None else min(max_depth, full_depth)
     n_nodes = 2 ** (depth + 1) - 1
@@ -287,58 +296,6 @@ def shape_of(model: Any, features: tuple[int, ...]) -> Shape:
     codes = tuple(axis.codes for axis in axes)
     noise = forest.noise.deviations(features, codes) if features in forest.noise.terms else np.zeros_like(values)
     return Shape(axes, values, targets_of(model), noise)
-
-
-def simplified(model: Any, shape: Shape) -> Shape:
-    """Return a shape. For the main effect of an ordered feature, merge intervals whose differences noise explains.
-
-    The two neighbours that differ least, in standard deviations of the noise of their difference, are replaced by their
-    mean, weighted by records, until all neighbours differ by more than two standard deviations.
-    """
-    if len(shape.axes) > 1:
-        return shape
-    (axis,) = shape.axes
-    forest: AdditiveForest = model.forest_
-    features = (model.domain_.encoded_feature_names.index(axis.feature),)
-    if axis.edges is None or features not in forest.noise.terms:
-        return shape
-    n = axis.n_regular
-    noise = forest.noise.at(features, (axis.codes,))
-    groups = [[i] for i in range(n)]
-    weights = axis.weights + _TINY
-
-    def mean(group: list[int], values: Floats) -> Floats:
-        for_units = values[..., group, :]
-        return np.asarray(np.tensordot(weights[group], for_units, ([0], [values.ndim - 2])) / weights[group].sum())
-
-    values, replays = [shape.values[i] for i in range(n)], [noise[:, i] for i in range(n)]
-
-    def distance(i: int) -> float:
-        deviations = np.sqrt(((replays[i + 1] - replays[i]) ** 2).mean(axis=0))
-        return float((np.abs(values[i + 1] - values[i]) / np.maximum(deviations, _TINY)).max())
-
-    distances = [distance(i) for i in range(n - 1)]
-    while distances and min(distances) <= 2:  # noqa: PLR2004 -- standard deviations, as the docstring says
-        i = int(np.argmin(distances))
-        groups[i : i + 2] = [groups[i] + groups[i + 1]]
-        values[i : i + 2] = [mean(groups[i], shape.values)]
-        replays[i : i + 2] = [mean(groups[i], noise)]
-        del distances[i]
-        for k in (i - 1, i):
-            if 0 <= k < len(distances):
-                distances[k] = distance(k)
-    firsts = [group[0] for group in groups]
-    deviations = [np.sqrt((replay**2).mean(axis=0)) for replay in replays]
-    merged = replace(
-        axis,
-        labels=[*(axis.labels[i] for i in firsts), *axis.labels[n:]],
-        n_regular=len(groups),
-        edges=axis.edges[[*firsts, n]],
-        weights=np.array([axis.weights[group].sum() for group in groups] + axis.weights[n:].tolist()),
-        codes=axis.codes[[*firsts, *range(n, len(axis.codes))]],
-    )
-    table = np.concatenate([np.stack(values), shape.values[n:]])
-    return Shape((merged,), table, shape.targets, np.concatenate([np.stack(deviations), shape.noise[n:]]))
 
 
 def largest_effects(forest: AdditiveForest, n_features: int) -> list[tuple[int, ...]]:

@@ -322,14 +322,13 @@ class BoostingShape:
     @classmethod
     def of(cls, model: Boosted) -> BoostingShape:
         """Return the shape of a fitted boosted model."""
-        is_curve = model.forest_.steps.is_curve
-        return cls(int((is_curve & (model.forest_.depths > 0)).sum()), int((~is_curve).sum()))
+        return cls(len(model.forest_.curves), len(model.forest_.rounds))
 
     def __str__(self) -> str:
         if not self.n_curves:
             return "The model predicts the same for all rows, because there is too little information."
         rounds = f"Rounds: {self.n_rounds}, each on one or two features." if self.n_rounds else "Rounds: none."
-        return f"Curves: {self.n_curves}, one per feature.\n{rounds}"
+        return f"Curves: {self.n_curves}, each on one feature.\n{rounds}"
 
 
 PROMISE = (

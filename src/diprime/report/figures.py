@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diprime.inspection.views import Axis, Shape, effects_above_noise, shape_of, simplified
+from diprime.inspection.views import Axis, Shape, effects_above_noise, shape_of
 from diprime.inspection.words import shortened
 from diprime.model.trees import Floats
 from diprime.report.html import Child, Element, breakable, cost_text, section, table, tag
@@ -92,7 +92,6 @@ def shapes_section(model: Any) -> Element:
     """Return the section with the largest main effects and interactions."""
     forest = model.forest_
     mains = [shape_of(model, features) for features in effects_above_noise(forest, 1)[:MAX_MAIN_EFFECTS]]
-    mains = [simplified(model, shape) for shape in mains]
     pairs = [shape_of(model, features) for features in effects_above_noise(forest, 2)[:MAX_INTERACTIONS]]
     pairs = [_without_rare_groups(shape) for shape in pairs]
     drawn_pairs = [shape for shape in pairs if shape.values[..., 0].size <= MAX_CELLS]
@@ -104,10 +103,9 @@ def shapes_section(model: Any) -> Element:
             f"The model is a sum of functions of one or two features, {_unit(model)}. This section shows the functions "
             "above the noise that vary most. Each is centred: it shows the difference of records with these values "
             "from the mean. Pale bands, and lines through bars, extend two standard deviations of the noise to either "
-            "side, including the sampling error. Neighbouring steps that differ by no more than the noise are drawn as "
-            "one. Missing values and unlisted categories are drawn apart. Grey areas show the released numbers of "
-            "records, with reduced noise. Categories and missing values without records above the noise are pale, "
-            "because the model learnt their effect from other values.",
+            "side, including the sampling error. Missing values and unlisted categories are drawn apart. Grey areas "
+            "show the released numbers of records, with reduced noise. Categories and missing values without records "
+            "above the noise are pale, because little is known about their effect.",
         ),
         None if mains or pairs else tag("p", "No function is above the noise.", class_="bad"),
         tag("div", *map(_main_effect_figure, mains), class_="shapes"),
@@ -167,19 +165,15 @@ def _steps(shape: Shape, classes: _Classes) -> Element:
     n, bottom = axis.n_regular, STEPS_HEIGHT + DENSITY_HEIGHT
     density = axis.weights / np.maximum(np.diff(x), _TINY)
     heights = density / max(float(density.max()), _TINY) * DENSITY_HEIGHT
-    parts: list[Child] = [
-        rectangle(x[i], bottom - heights[i], x[i + 1] - x[i], heights[i], "density") for i in range(len(heights))
-    ]
+    parts: list[Child] = [_area(x, bottom - heights, np.full_like(heights, bottom), class_="density")]
     parts.append(line(0, y(0.0), WIDTH, y(0.0), "rule"))
     parts.append(line(x[n], MARGIN / 2, x[n], bottom, "rule"))
     for k in range(len(shape.targets)):
-        heights_of_steps = y(shape.values[:, k])
-        for begin, end in ((0, n), (n, len(heights_of_steps))):
-            for i in range(begin, end):
-                top, below = (float(y(shape.values[i, k] + side * shape.noise[i, k])) for side in (2, -2))
-                band = rectangle(x[i], top, x[i + 1] - x[i], below - top, fill_opacity="0.2")
-                parts.append(classes.paint(band, k, "fill"))
-            path = _step_path(x[begin : end + 1], heights_of_steps[begin:end])
+        middle, top, below = (y(shape.values[:, k] + side * shape.noise[:, k]) for side in (0, 2, -2))
+        for begin, end in ((0, n), (n, len(middle))):
+            borders, groups = x[begin : end + 1], slice(begin, end)
+            parts.append(classes.paint(_area(borders, top[groups], below[groups], fill_opacity="0.2"), k, "fill"))
+            path = tag("path", d=f"M{_steps_text(borders, middle[groups])}", class_="steps")
             if begin == n:
                 path.set("stroke-opacity", _opacity(axis, n))
             parts.append(classes.paint(path, k, "stroke"))
@@ -198,11 +192,15 @@ def _opacity(axis: Axis, group: int) -> str:
     return "1" if axis.weights[group] > 0 else PALE
 
 
-def _step_path(x: Floats, y: Floats) -> Element:
-    starts = [f"M{x[0]:.2f} {y[0]:.2f}", *(f"V{height:.2f}" for height in y[1:])]
-    return tag(
-        "path", d="".join(f"{start}H{end:.2f}" for start, end in zip(starts, x[1:], strict=True)), class_="steps"
-    )
+def _area(x: Floats, upper: Floats, lower: Floats, **attributes: object) -> Element:
+    """Return the area between two step functions."""
+    return tag("path", d=f"M{_steps_text(x, upper)}L{_steps_text(x[::-1], lower[::-1])}Z", **attributes)
+
+
+def _steps_text(x: Floats, y: Floats) -> str:
+    """Return a step function as the part of a path after its first letter."""
+    starts = [f"{x[0]:.2f} {y[0]:.2f}", *(f"V{height:.2f}" for height in y[1:])]
+    return "".join(f"{start}H{end:.2f}" for start, end in zip(starts, x[1:], strict=True))
 
 
 def _bars(shape: Shape, classes: _Classes) -> Element:

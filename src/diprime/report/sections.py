@@ -15,7 +15,7 @@ from diprime.domain.features import Feature, bounds, int_if_whole
 from diprime.domain.records import person_weight
 from diprime.estimators.parameters import recorded
 from diprime.inspection.importances import NOTHING_ABOVE_NOISE, importances_of
-from diprime.inspection.views import TreeView, noise_of_trees_text, read_tree
+from diprime.inspection.views import TreeView, drawn_trees, noise_of_trees_text, read_tree
 from diprime.inspection.words import (
     NOISE_DIGITS,
     count_text,
@@ -94,8 +94,8 @@ L2 = """The largest total change that one {unit} can make to the released number
 are added. Gaussian noise is calibrated to it."""
 MU = """The cost of Gaussian noise. The values of μ² add up, and their sum is converted to ε and δ at the end."""
 
-_CLASS_COUNTS = "The number of records of each class. It determines the number and depth of the trees."
-_ROW_COUNT = "The number of records. It determines the number and depth of the trees."
+_CLASS_COUNTS = "The number of records of each class. It determines the size of the model."
+_ROW_COUNT = "The number of records. It determines the size of the model."
 _CLIPPING_RANGE = (
     "A range that covers about the middle five sevenths of the target values. Values far outside it are clipped, so "
     "a few extreme values do not require more noise."
@@ -116,9 +116,13 @@ PURPOSES: dict[ReleaseKind, tuple[str, str]] = {
     ReleaseKind.LEAF_SUMS: ("leaf sums", _LEAF_SUMS),
     ReleaseKind.CODE_SUMS: (
         "code sums",
-        "The variation of the target with each feature. It determines the bins of the features.",
+        "The number of records with each value of a feature, and the variation of the target with the feature. The "
+        "scales of the curves and the bins of the rounds follow from them.",
     ),
-    ReleaseKind.GRADIENT_SUMS: ("round sums", "The correction of the model in each boosting round."),
+    ReleaseKind.GRADIENT_SUMS: (
+        "gradient sums",
+        "The starting scores of the model, and the corrections of its curves and in each of its rounds.",
+    ),
     **{kind: ("domain", _DOMAIN) for kind in ReleaseKind if kind.is_of_domain},
 }
 """Short names of releases, with their purpose in plain words."""
@@ -384,11 +388,9 @@ def model_card(model: Any) -> Element:
     """Return the model card: the model, its parameters and its domain."""
     domain, forest = model.domain_, model.forest_
     heading = _DOMAIN_HEADINGS[domain.origin.kind]
-    shallowest, deepest, n_leaves = int(forest.depths.min()), int(forest.depths.max()), len(forest.values)
-    depth = str(deepest) if shallowest == deepest else f"{shallowest} to {deepest}"
     rows = [
         ("predicts", feature_text(domain.target)),
-        ("trees", f"{forest.n_trees:,}, of depth {depth}, with {n_leaves:,} {'leaf' if n_leaves == 1 else 'leaves'}"),
+        *_size_facts(forest),
         (plural(model.privacy_.privacy_unit), _records_text(forest)),
         ("features", _features_text(domain)),
         ("domain", str(domain.origin)),
@@ -403,13 +405,29 @@ def model_card(model: Any) -> Element:
         tag("h3", heading, class_="bad") if domain.origin.reason_not_private else tag("h3", heading),
         *_domain_tables(domain),
         *(tag("p", note, class_="note") for note in (domain.origin.ledger.notes if domain.origin.ledger else ())),
-        tag(
-            "p",
-            "Numbers and dates outside their range are clipped. Each split decides where unlisted categories and "
-            "missing values go.",
-            class_="note",
-        ),
+        tag("p", f"Numbers and dates outside their range are clipped. {_missing_text(forest)}", class_="note"),
     )
+
+
+def _missing_text(forest: Forest | AdditiveForest) -> str:
+    """Return how the model treats values that are missing or not listed."""
+    text = "Each split decides where unlisted categories and missing values go"
+    if not isinstance(forest, AdditiveForest):
+        return f"{text}."
+    return f"{text}, and each curve has values of its own for them."
+
+
+def _size_facts(forest: Forest | AdditiveForest) -> list[tuple[str, str]]:
+    """Return the numbers of trees, or of curves and rounds."""
+    depths = forest.depths[drawn_trees(forest)]
+    text = "0"
+    if len(depths):
+        shallowest, deepest, n_leaves = int(depths.min()), int(depths.max()), int((1 << depths).sum())
+        depth = str(deepest) if shallowest == deepest else f"{shallowest} to {deepest}"
+        text = f"{len(depths):,}, of depth {depth}, with {n_leaves:,} {'leaf' if n_leaves == 1 else 'leaves'}"
+    if not isinstance(forest, AdditiveForest):
+        return [("trees", text)]
+    return [("curves", f"{len(forest.curves):,}, each a function of one feature"), ("rounds", text)]
 
 
 def no_score() -> Element:
