@@ -7,6 +7,7 @@ import pytest
 
 import diprime._util.resources
 from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, Domain, Numeric, sources
+from diprime.boosting import defaults
 from diprime.kernels.constants import N_CODES
 from tests.small_data import BOOSTERS, DOMAINS, TASKS, assert_same_forest, boost, make
 
@@ -121,25 +122,31 @@ def test_any_number_of_rows_and_any_epsilon(task, n, epsilon):
     model = boost(task, X, y, epsilon=epsilon)
     assert_sound(model, make(task, 50, seed=1)[0])
     assert model.privacy_.total == model.privacy_.epsilon
-    assert 10 <= model.forest_.n_trees <= 20, "the other rounds measure what the scores start from"
+    n_curves, n_rounds = len(model.forest_.curves), len(model.forest_.rounds)
+    assert (n_curves, n_rounds) in [(0, 0), (4, 0), (4, 20)]
+    if n >= 500 or epsilon == INFINITY:
+        assert (n_curves, n_rounds) == ((0, 0) if epsilon < 1 else (4, 0) if epsilon == 1 else (4, 20))
 
 
 @pytest.mark.parametrize("n_rounds", [1, 2, 3, 7])
 @pytest.mark.parametrize("task", TASKS)
 def test_few_rounds(task, n_rounds):
     X, y = make(task, 2000)
-    model = boost(task, X, y, n_rounds=n_rounds, epsilon=10)
+    model = boost(task, X, y, n_rounds=n_rounds, epsilon=50)
     assert_sound(model, X)
-    assert model.forest_.n_trees == n_rounds
+    assert len(model.forest_.rounds) == n_rounds
 
 
 @pytest.mark.parametrize("learning_rate", [0, 0.001, 1])
 @pytest.mark.parametrize("task", TASKS)
 def test_any_learning_rate(task, learning_rate):
     X, y = make(task, 2000)
-    model = boost(task, X, y, learning_rate=learning_rate, epsilon=10)
+    model = boost(task, X, y, learning_rate=learning_rate, epsilon=50)
     assert_sound(model, X)
-    assert (model.forest_.values == 0).all() == (learning_rate == 0)
+    forest = model.forest_
+    of_rounds = forest.values[forest.first_leaves[len(forest.curves)] :]
+    assert len(forest.rounds) == 20
+    assert (of_rounds == 0).all() == (learning_rate == 0)
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 3, 26, 100])
@@ -252,11 +259,13 @@ def test_released_weights_of_codes_count_the_records(task):
     assert weights.sum(axis=1) == pytest.approx([3000] * 4, abs=150)
 
 
-@pytest.mark.parametrize(("task", "most"), [("classification", 250), ("regression", 600)])
-def test_number_of_records_is_that_of_all_rounds(task, most):
-    """Merged models are weighted by it. From counts and features alone, its noise was 623 and 2,278."""
+@pytest.mark.parametrize(
+    ("task", "epsilon", "most"), [("classification", 0.1, 500), ("regression", 0.1, 363), ("regression", 1.0, 40)]
+)
+def test_number_of_records_is_combined_from_all_releases(task, epsilon, most):
+    """Merged models are weighted by it. From the first count alone, its noise would be 628, 363 and 42."""
     X, y = make(task, 3000)
-    found = [boost(task, X, y, epsilon=0.1, random_state=seed).forest_ for seed in range(6)]
+    found = [boost(task, X, y, epsilon=epsilon, random_state=seed, n_rounds=200).forest_ for seed in range(6)]
     assert max(forest.records_noise for forest in found) < most
     deviations = np.array([(forest.n_records - len(X)) / forest.records_noise for forest in found])
     assert np.abs(deviations).max() < 4.5
@@ -264,14 +273,15 @@ def test_number_of_records_is_that_of_all_rounds(task, most):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_progress_shows_rounds_without_the_number_of_rows(task, capsys, monkeypatch):
+def test_progress_shows_steps_without_the_number_of_rows(task, capsys, monkeypatch):
     seconds = iter(range(10**6))
     monkeypatch.setattr(diprime._util.resources.time, "monotonic", lambda: float(next(seconds)))
-    boost(task, *make(task, 977), epsilon=20, n_rounds=8, verbose=1)  # so large that no round only measures
+    boost(task, *make(task, 977), epsilon=INFINITY, n_rounds=8, verbose=1)
     out, err = capsys.readouterr()
     assert out == ""
     drawn = err.rstrip("\n").split("\r")[1:]
-    assert [text.split("] ")[1] for text in drawn] == [f"{i}/8 rounds" for i in range(1, 9)]
+    n = 8 + defaults.curve_steps(INFINITY, 977)
+    assert [text.split("] ")[1] for text in drawn] == [f"{i}/{n} steps" for i in range(1, n + 1)]
     assert "977" not in err
     boost(task, *make(task, 977), n_rounds=8)
     assert capsys.readouterr() == ("", "")

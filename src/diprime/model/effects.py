@@ -62,8 +62,8 @@ class Steps:
 
     @property
     def is_curve(self) -> npt.NDArray[np.bool_]:
-        """Whether each tree is a curve."""
-        return np.asarray(self.table[:, 0] == 0)
+        """Whether each tree is a curve. Rounds have a positive ridge, but their rate may be zero."""
+        return np.asarray(self.table[:, 2] == 0)
 
     def check(self, n_trees: int) -> None:
         """Raise a ValueError unless a fit of ``n_trees`` trees could have taken these steps."""
