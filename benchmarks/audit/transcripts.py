@@ -167,10 +167,17 @@ def _stand_ins(watch: Watch) -> Iterator[tuple[Callable[..., Any], Callable[...,
         draw = lambda: discrete_laplace(values, receipt, sensitivity, streams, times)  # noqa: E731
         return watch.happened("laplace", values.copy(), draw, scale)
 
-    def gaussian(values: Array, receipt: Receipt, squared_sensitivity: int, streams: Array, times: int = 1) -> Any:
+    def gaussian(
+        values: Array,
+        receipt: Receipt,
+        squared_sensitivity: int,
+        streams: Array,
+        times: int = 1,
+        share: Fraction = Fraction(1),
+    ) -> Any:
         measure: Any = receipt.charge.measure
-        sigma = float(gaussian_sigma(Fraction(measure.mu_squared), squared_sensitivity))
-        draw = lambda: rounded_gaussian(values, receipt, squared_sensitivity, streams, times)  # noqa: E731
+        sigma = float(gaussian_sigma(Fraction(measure.mu_squared) * share, squared_sensitivity))
+        draw = lambda: rounded_gaussian(values, receipt, squared_sensitivity, streams, times, share)  # noqa: E731
         return watch.happened("gaussian", values.copy(), draw, sigma)
 
     def subsets(selection: Selection, place: int, counts: list[int]) -> Any:

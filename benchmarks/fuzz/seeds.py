@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.paths import ROOT
-from diprime import Budget, DiPriMeBoostingClassifier, DiPriMeRegressor, Domain, Numeric
+from diprime import Budget, Categorical, DiPriMeBoostingClassifier, DiPriMeRegressor, Domain, Integer, Numeric
 from diprime.cli import demo
 from diprime.cli.demo import PEOPLE_DOMAIN
 from diprime.model.files import to_bytes
@@ -30,11 +30,11 @@ def models() -> Iterator[bytes]:
     for path in sorted((ROOT / "tests" / "fixtures").rglob("*.diprime")):
         if path.stat().st_size <= MAX_MODEL_BYTES and path.parent.name != "boosting":  # these are no estimators
             yield path.read_bytes()
-    people = _people(200)
-    domain = Domain.from_toml(PEOPLE_DOMAIN)
-    target = people[domain.target_name or ""]
-    boosted = DiPriMeBoostingClassifier(1.0, domain, n_rounds=2, max_records_per_group=2)
-    yield to_bytes(boosted.fit(people.select(domain.column_names), target, groups=np.arange(200) // 2)._to_content())
+    number = np.arange(200)
+    domain = Domain({"n": Integer(0, 3), "c": Categorical(["p", "q"])}, Categorical([0, 1]))
+    boosted = DiPriMeBoostingClassifier(1000.0, domain, n_rounds=2, max_records_per_group=2)  # with curves and rounds
+    rows = pl.DataFrame({"n": number % 4, "c": np.where(number % 3, "p", "q")})
+    yield to_bytes(boosted.fit(rows, pl.Series(number // 4 % 2), groups=number // 2)._to_content())
     x = np.linspace(0, 10, 100)[:, None]
     learnt = Domain.learn(x, x[:, 0], epsilon=10, target=Numeric(0, 10))
     yield to_bytes(DiPriMeRegressor(1.0, learnt, n_estimators=2, max_depth=2).fit(x, x[:, 0])._to_content())

@@ -23,7 +23,7 @@ from diprime.cli.demo import PEOPLE_DOMAIN
 from diprime.cli.drafting import draft
 from diprime.cli.options import read_domain
 from diprime.domain import Domain
-from diprime.inspection.views import read_tree
+from diprime.inspection.views import drawn_trees, read_tree
 from diprime.privacy.budget import Budget
 from diprime.privacy.session import BudgetError
 from diprime.report import render
@@ -67,7 +67,8 @@ def model_target(folder: Path) -> Target:
         except ModelFileError as error:
             return refused(error, path)
         str(model.privacy_)
-        read_tree(model, 0, 3)
+        if drawn_trees(model.forest_):
+            read_tree(model, 0, 3)
         if chosen(data, USE_EVERY):
             use_model(model)
         if chosen(data, REPORT_EVERY):
