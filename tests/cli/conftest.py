@@ -14,7 +14,10 @@ REGRESSION_DOMAIN = PEOPLE_DOMAIN.split("[features.savings]")[0] + (
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """Return a folder with data, two domains, and a forest and a boosted model of each."""
+    """Return a folder with data, two domains, and a forest and a boosted model of each.
+
+    At epsilon = 1, the boosted classifier has curves only. Another one, "sure_model", has rounds.
+    """
     folder = tmp_path_factory.mktemp("cli")
     people = synthetic_people(3000, 1)
     people.write_csv(folder / "people.csv")
@@ -25,6 +28,8 @@ def folder(tmp_path_factory):
         arguments = ("fit", folder / "people.csv", "-d", folder / f"{domain}.toml", "-e", 1)
         ok(*arguments, "-o", folder / f"{name}.diprime")
         ok(*arguments, "--boost", "--rounds", 30, "-o", folder / f"boosted_{name}.diprime")
+    sure = ("fit", folder / "people.csv", "-d", folder / "domain.toml", "-e", 8, "--boost", "--rounds", 30)
+    ok(*sure, "-o", folder / "sure_model.diprime")
     return folder
 
 

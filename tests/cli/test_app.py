@@ -267,27 +267,36 @@ def test_plan_includes_the_cost_of_a_learnt_domain(tmp_path, person, options):
     assert ("Privacy unit: one person, up to 1 record, added or removed; about 300 people." in printed) is bool(person)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, "sure_model"])
 def test_show_prints_ledger_importances_and_a_tree(folder, name):
     model = load(folder / f"{name}.diprime")
     printed = ok("show", folder / f"{name}.diprime", "--depth", 1)
     assert str(model.privacy_) in printed
     assert "Importances" in printed
-    tree = printed[printed.index("Tree 0") :]
-    drawing, *meaning = tree.split("Numbers of records contain noise")
-    is_boosted = name.startswith("boosted")
-    assert drawing.count(", weight ") == 3 * is_boosted
-    assert drawing.count(" ±") == 6 * (not is_boosted)  # of the estimate and of the number of records
-    assert len(meaning) == (not is_boosted)
-    weights_of = {"boosted_model": "sum of second derivatives of the loss"}.get(name, "number of records")
-    assert (f"its {weights_of}. Weights and contributions contain noise." in " ".join(tree.split())) is is_boosted
+    is_boosted = name.startswith(("boosted", "sure"))
+    size = f"number of trees: {model.forest_.n_trees}."
+    if is_boosted:
+        size = f"number of curves: {len(model.forest_.curves)}, number of rounds: {len(model.forest_.rounds)}."
+    assert size in printed
+    assert (name == "boosted_model") is (is_boosted and not model.forest_.rounds)
+    if name == "boosted_model":
+        assert "weight" not in printed
+    else:
+        tree = printed[printed.index("Round 0" if is_boosted else "Tree 0") :]
+        drawing, *meaning = tree.split("Numbers of records contain noise")
+        assert drawing.count(", weight ") == 3 * is_boosted
+        assert drawing.count(" ±") == 6 * (not is_boosted)  # of the estimate and of the number of records
+        assert len(meaning) == (not is_boosted)
+        weights_of = {"sure_model": "sum of second derivatives of the loss"}.get(name, "number of records")
+        assert (f"its {weights_of}. Weights and contributions contain noise." in " ".join(tree.split())) is is_boosted
     said = json.loads(ok("show", folder / f"{name}.diprime", "--json"))
     assert said["ledger"] == model.privacy_.to_dict()
     assert said["importances"] == dict(
         zip(model.domain_.encoded_feature_names, model.feature_importances_, strict=True)
     )
     assert said["variance_shares"] == model.importances().to_dict()
-    assert len(said["trees"]) == model.forest_.n_trees
+    assert len(said["trees"]) == said["n_trees"] == len(said["depths"])
+    assert said["n_trees"] + said.get("n_curves", 0) == model.forest_.n_trees
     assert said["domain"] == model.domain_.to_dict()
 
 
