@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diprime import Domain, Integer, Numeric
-from diprime.boosting import rounds as boosting
+from diprime.boosting import train as boosting
+from diprime.boosting.budget import DividedBudget
+from diprime.boosting.clipping import Clipping
 from diprime.domain.encoding import ClippingRanges
 from diprime.forest import train as training
 from diprime.kernels.constants import CELLS, N_CODES
@@ -343,22 +345,24 @@ def test_fits_remark_on_ranges_that_are_too_wide(kind, task, factor):
 
 def test_remarks_use_released_numbers_only(monkeypatch):
     """What decides on notes is on the model, or is what the mechanism returned."""
-    seen = {}
-    released = np.full(64, 50.0)
-    X, y = make("regression", 500)
+    seen, counted, released = {}, [], []
+    X, y = make("regression", 1000)
     domain = Domain(FEATURES, TARGETS["regression"])
+    release_counts, release = boosting.release_counts, DividedBudget.release
 
-    def start(counts, weight, noise, receipt, source):
-        receipt.cancel()
-        return np.array([7], dtype=np.int32), released
+    def are_close(clipping, histogram):
+        seen.update(of_target=histogram, n_of_target=clipping._n_rows)
+        return True
 
-    monkeypatch.setattr(boosting, "_numeric_start", start)
-    monkeypatch.setattr(boosting, "is_crowded", lambda counts, noise, n: seen.update(target=counts, of_target=n))
+    monkeypatch.setattr(boosting, "release_counts", lambda *args: counted.append(release_counts(*args)) or counted[-1])
+    monkeypatch.setattr(DividedBudget, "release", lambda *args: released.append(release(*args)) or released[-1])
+    monkeypatch.setattr(Clipping, "_are_close", are_close)
     monkeypatch.setattr(boosting, "feature_notes", lambda _, counts, noise, n: seen.update(counts=counts, n=n) or [])
     boosted = BOOSTERS["regression"](1.0, domain, n_rounds=2, n_jobs=1).fit(X, y)
-    assert seen["target"] is released
-    assert seen["n"] == seen["of_target"] == released.sum()
+    assert any(seen["of_target"] is histogram for histogram in released)
+    assert seen["n"] == seen["n_of_target"] == counted[0].total
     assert np.array_equal(seen["counts"], boosted.forest_.code_weights)
+    assert [note.split(" are in ")[0] for note in boosted.privacy_.notes] == ["Most targets"]
 
     window = ClippingRanges(np.array([0]), np.array([4096]))
     monkeypatch.setattr(training, "release_windows", lambda counts, layout, receipt, _: (receipt.cancel(), window)[1])
