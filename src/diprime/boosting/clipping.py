@@ -58,6 +58,6 @@ class Clipping:
         return self._are_close(released)
 
     def _are_close(self, released: Floats) -> bool:
-        n_close = int(np.searchsorted(self._edges, (1 << RANGE_BITS) / (2 * defaults.PARTS))) + 1
+        n_close = int(np.searchsorted(self._edges, (1 << RANGE_BITS) / (2 * defaults.PARTS), side="right"))
         evidence = defaults.DEVIATIONS * self._noise * math.sqrt(n_close)
         return bool(released[:n_close].sum() - evidence >= defaults.CLOSE * max(self._n_rows, 1.0))

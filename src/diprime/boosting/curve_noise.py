@@ -11,6 +11,7 @@ error of the gradients, which is the same in all steps. Features are treated as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,6 +58,21 @@ def noise_factors(epochs: Sequence[Epoch], products: Floats, variance: float) ->
     of_sampling = response[:, :n] @ (variance * products) @ response[:, :n].swapaxes(1, 2)
     values, vectors = np.linalg.eigh(covariance[:, :n, :n] + of_sampling)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
+
+
+def evidence(values: Sequence[Floats], parts: Sequence[Floats], shares: Sequence[Floats]) -> float:
+    """Return how far the curves together are above their noise, in standard deviations of its mean square.
+
+    For each curve: its values (256, n_scores), independent parts of its noise (n_parts, 256), where a single part is
+    that of independent categories, and the share of the records with each code.
+    """
+    excess, variance = 0.0, 0.0
+    for of_curve, noise, share in zip(values, parts, shares, strict=True):
+        n_scores = of_curve.shape[1]
+        covariance = noise * share @ noise.T if len(noise) > 1 else share * noise**2
+        excess += float((share @ of_curve**2).sum() - n_scores * (share @ noise.T**2).sum())
+        variance += 2 * n_scores * float((covariance**2).sum())
+    return excess / math.sqrt(variance) if variance > 0 else math.inf
 
 
 def _repeated(step: Floats, noise: Floats, inflow: Floats, n: int) -> tuple[Floats, Floats, Floats]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from diprime._util.resources import Progress
 from diprime.boosting import defaults
 from diprime.boosting.budget import DividedBudget, as_share
-from diprime.boosting.curve_noise import Epoch, noise_factors
+from diprime.boosting.curve_noise import Epoch, evidence, noise_factors
 from diprime.boosting.engine import BoostingEngine
 from diprime.boosting.gradients import CLIP, RANGE_BITS, SCORE_BITS, CurveGrid, Gradients, ResidualGradients
 from diprime.domain import Domain, Task
@@ -263,7 +263,9 @@ class CurveFit:
         self._engine, self._budget, self._start = engine, budget, start
         self._n_rows, self._signal = n_rows, signal
         self.n_features = len(shares)
-        self.n_steps = defaults.curve_steps(signal, n_rows)
+        self._n_steps = [defaults.curve_steps(signal, n_rows) // defaults.N_EPOCHS] * defaults.N_EPOCHS
+        if self.n_features > defaults.MAX_CURVES:
+            self._n_steps[0] = defaults.WIDE_STEPS
         is_categorical, n_codes = domain.is_categorical, domain.n_codes
         numbers, categories = np.flatnonzero(~is_categorical), np.flatnonzero(is_categorical)
         waves, n_scores = defaults.n_waves(signal), gradients.n_scores
@@ -306,9 +308,10 @@ class CurveFit:
     def _select(self) -> None:
         """Keep the features with the largest energies, net of noise."""
         net = [(block.energies - block.noise_energies).sum(axis=1) for block in self._blocks]
-        least = np.sort(np.concatenate(net))[-defaults.MAX_CURVES]
-        for block, energies in zip(self._blocks, net, strict=True):
-            block.keep(energies >= least)
+        kept = np.argsort(-np.concatenate(net), kind="stable")[: defaults.MAX_CURVES]
+        is_kept = np.isin(np.arange(self.n_features), kept)
+        for block, of_block in zip(self._blocks, np.split(is_kept, np.cumsum([len(n) for n in net])[:-1]), strict=True):
+            block.keep(of_block)
 
     def _refine(self) -> None:
         """Add cosines if high frequencies have much of the energy, clearly more than noise gives them."""
@@ -346,14 +349,13 @@ class CurveFit:
 
     def run_epoch(self, epoch: int, share: Fraction, progress: Progress) -> None:
         """Run an epoch, which uses up its part of the share of all curves."""
-        is_wide = self.n_features > defaults.MAX_CURVES
         if epoch:
-            if is_wide and epoch == 1:
+            if epoch == 1 and self.n_features > defaults.MAX_CURVES:
                 self._select()
             if epoch > 1 and self._numbers.n_waves == defaults.WAVES:
                 self._refine()
             self._reweight()
-        n_steps = defaults.WIDE_STEPS if is_wide and epoch == 0 else self.n_steps // defaults.N_EPOCHS
+        n_steps = self._n_steps[epoch]
         of_step = as_share(float(share) / (defaults.N_EPOCHS * n_steps))
         task: Task = "regression" if self._is_regression else "classification"
         path = defaults.path(task, self._signal, float(share)) * self.gradients.score_unit / self._unit
@@ -387,12 +389,28 @@ class CurveFit:
             begin += size
         return self._budget.noise(sensitivity, share) / unit
 
+    @property
+    def n_steps(self) -> int:
+        """Number of steps of all epochs."""
+        return sum(self._n_steps)
+
     # -- results -------------------------------------------------------------------------------------------------------
 
-    def result(self) -> CurveGrid:
-        """Return the curves, averaged over the last steps."""
+    def result(self) -> tuple[CurveGrid, list[Floats]]:
+        """Return the curves, averaged over the last steps, and independent parts of the noise of each curve.
+
+        The parts are those of `_Block.noise`. If the curves of classes are hardly above the noise, they are shrunk.
+        """
         n = self._n_averaged
-        return self._grid_of(self._constant.total / n, [block.total / n for block in self._blocks])
+        variance = self._n_rows * self._moments()[1]
+        noise = [part for block in self._blocks for part in block.noise(variance)]
+        kept = 1.0
+        if not self._is_regression:
+            values = [curve for block in self._blocks for curve in block.values(block.total / n)]
+            shares = [share for block in self._blocks for share in block.shares]
+            kept = min(1.0, max(0.0, evidence(values, noise, shares) / defaults.CLEAR))
+        grid = self._grid_of(self._constant.total / n, [kept * block.total / n for block in self._blocks])
+        return grid, [kept * part for part in noise]
 
     def net_energies(self) -> Floats:
         """Return the variance of each curve over the records, net of noise, or -1 for features without a curve."""
@@ -400,11 +418,6 @@ class CurveFit:
         for block in self._blocks:
             energies[block.features] = np.maximum((block.energies - block.noise_energies).sum(axis=1), 0.0)
         return energies
-
-    def noise(self) -> list[Floats]:
-        """Return independent parts of the noise of each curve, as `_Block.noise` does, in the order of the grid."""
-        variance = self._n_rows * self._moments()[1]
-        return [noise for block in self._blocks for noise in block.noise(variance)]
 
     def _moments(self) -> tuple[float, float]:
         """Return the approximate mean Hessian and mean squared gradient of a record, in one score."""

@@ -36,6 +36,7 @@ MAX_CURVES = 64
 N_EPOCHS = 5
 WIDE_STEPS = 5  # steps over all features if there are more than `MAX_CURVES`
 MOMENTUM = 0.9
+CLEAR = 4.0  # standard deviations above the noise at which the curves of classes are not shrunk
 PLENTY, MANY_ROWS = 20_000.0, 500_000.0  # information, and number of records, above which there are fewer steps
 MAX_PATH = {False: 6000.0, True: 1000.0}  # for classification and regression
 

@@ -29,7 +29,7 @@ class BoostingEngine:
         self._layout = layout
         self._advance(BeginScores(gradients_of(layout).n_scores))
         weight = int(executor.sum(total_weight))  # this allocates memory for the records before anything is charged
-        check_weight(weight)  # a sum of 2^40 gradients of 2^11 is below 2^52
+        check_weight(weight)  # a sum of 2^40 vectors of norm 2^20 is at most 2^60
 
     def _advance(self, step: StateUpdate) -> None:
         """Apply the same update to every partition."""

@@ -71,7 +71,7 @@ def release_start(
     """
     share = budget.left if signal < defaults.CONSTANT else as_share(defaults.start_share(signal))
     if layout.task == "classification":
-        if share >= as_share(defaults.LEAST_START_SHARE) or signal < defaults.CONSTANT:
+        if share > as_share(defaults.LEAST_START_SHARE):
             counts = counts.with_more(budget.release(target_counts, 1, share), budget.noise(1, share))
         return class_scores(counts), counts
     if signal < defaults.CONSTANT:

@@ -44,7 +44,8 @@ class ReleasedCurve:
 class BoostingReleases:
     """Releases of a boosted fit, in units of a score and in the order of the domain's classes."""
 
-    offset: npt.NDArray[np.int32]  # shape (n_scores,): first scores of all records
+    start: npt.NDArray[np.int32]  # shape (n_scores,): scores of the released class shares, or of the mean target
+    offset: npt.NDArray[np.int32]  # shape (n_scores,): scores of all records without curves and rounds
     curves: list[ReleasedCurve]
     rounds: list[ReleasedRound]
     n_records: float  # released number of records, or of people
@@ -97,17 +98,17 @@ def train_boosting(
     account.note(feature_notes(domain, code_sums.counts, code_sums.count_noise, n_rows))
 
     budget = DividedBudget(account.pay(plan.gradients), layout, source)
-    offset, counts = release_start(target_counts, counts, layout, signal, budget)
+    start, counts = release_start(target_counts, counts, layout, signal, budget)
     unit = 1 << (RANGE_BITS if layout.task == "regression" else SCORE_BITS)
     if not budget.left:
         account.note([CONSTANT_NOTE])
         numbers = number_of_records(counts, code_sums, [])
-        return BoostingReleases(offset, [_no_curve(len(offset), numbers[0])], [], *numbers, code_sums, unit)
+        return BoostingReleases(start, start, [_no_curve(len(start), numbers[0])], [], *numbers, code_sums, unit)
 
     shares = Shares.of(budget.left, layout.task, signal)
     clipping = Clipping(engine, budget, layout.units, n_rows, signal) if layout.task == "regression" else None
     gradients = gradients_of(layout) if clipping is None else clipping.gradients
-    fit = CurveFit(engine, budget, gradients, code_sums.shares(domain, n_rows), domain, offset, n_rows, signal)
+    fit = CurveFit(engine, budget, gradients, code_sums.shares(domain, n_rows), domain, start, n_rows, signal)
     n_rounds = settings.n_rounds if shares.rounds else 0
     progress = Progress(fit.n_steps + n_rounds, "steps", shown=settings.verbose)
     for epoch in range(defaults.N_EPOCHS):
@@ -117,7 +118,7 @@ def train_boosting(
             if epoch == 0 and are_close:
                 account.note([TARGET])
         fit.run_epoch(epoch, shares.curves, progress)
-    scores = fit.result()
+    scores, noise = fit.result()
     rounds, totals = [], []
     if n_rounds:
         engine.start(scores)
@@ -130,11 +131,11 @@ def train_boosting(
         rounds, totals = runner.run(shares.rounds, source, progress), runner.totals
     budget.close()
     curves = [
-        _curve_tree(int(j), values, noise * unit, code_sums.counts[j], domain)
-        for j, values, noise in zip(scores.features, scores.values, fit.noise(), strict=True)
+        _curve_tree(int(j), values, unit * of_curve, code_sums.counts[j], domain)
+        for j, values, of_curve in zip(scores.features, scores.values, noise, strict=True)
     ]
     numbers = number_of_records(counts, code_sums, totals)
-    return BoostingReleases(scores.offset, curves, rounds, *numbers, code_sums, unit)
+    return BoostingReleases(start, scores.offset, curves, rounds, *numbers, code_sums, unit)
 
 
 def number_of_records(counts: Counts, code_sums: CodeSums, of_rounds: list[tuple[float, float]]) -> tuple[float, float]:

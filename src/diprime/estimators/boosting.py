@@ -76,7 +76,8 @@ class _Boosting(BoostingParameters, PrivateTrees):
             return self._in_order(scores.astype(np.float64) * scale, domain)
 
         trees = [(tree.structure, natural(tree.values)[None], tree.weights[None]) for tree in boosted.trees]
-        offset = base + self._in_order(self._start(boosted.offset.astype(np.float64) * scale, domain), domain)
+        shift = self._shift(boosted.start.astype(np.float64) * scale, domain)
+        offset = np.asarray(base + natural(boosted.offset) + self._in_order(shift, domain))
         magnitude = np.abs(offset).max() + sum(np.abs(values).max() for _, values, _ in trees)
         quantum = quantum_for(max(float(magnitude), *map(abs, domain.output_range)))
         table = np.zeros((len(trees), N_COLUMNS))
@@ -90,9 +91,9 @@ class _Boosting(BoostingParameters, PrivateTrees):
     def _units(self, boosted: BoostingReleases, domain: Domain) -> tuple[float, float]:
         """Return the value of one unit of a released score, and the constant to add to all scores."""
 
-    def _start(self, scores: Floats, domain: Domain) -> Floats:
-        """Return the model's initial scores, given those of the rounds."""
-        return scores
+    def _shift(self, start: Floats, domain: Domain) -> Floats:
+        """Return the numbers to add to the scores of all rows, given the scores of the released class shares."""
+        return np.zeros_like(start)
 
     @abstractmethod
     def _in_order(self, scores: Floats, domain: Domain) -> Floats:
@@ -212,18 +213,18 @@ class DiPriMeBoostingClassifier(RunParameters, TreeClassifierMixin, _Boosting):
     def _units(self, boosted: BoostingReleases, domain: Domain) -> tuple[float, float]:
         return 1 / boosted.score_unit, 0.0
 
-    def _start(self, scores: Floats, domain: Domain) -> Floats:
-        """Add the log-weights, which multiplies the odds of every row by the ratio of the class weights.
+    def _shift(self, start: Floats, domain: Domain) -> Floats:
+        """Return the log-weights, which multiply the odds of every row by the ratio of the class weights.
 
-        The rounds start from the log-shares of the classes, which balanced weights cancel.
+        Balanced weights cancel the log-shares of the classes.
         """
         weights = self._class_weights(domain)
         if weights is None:
-            return scores
+            return np.zeros_like(start)
         if isinstance(weights, str):
-            return np.zeros_like(scores)
+            return -start
         logs = np.log(weights)
-        return np.asarray(scores + (logs[1:] - logs[0] if len(logs) == 2 else logs - logs.mean()))  # noqa: PLR2004 -- one score for two classes
+        return np.asarray(logs[1:] - logs[0] if len(logs) == 2 else logs - logs.mean())  # noqa: PLR2004 -- one score for two classes
 
     def _in_order(self, scores: Floats, domain: Domain) -> Floats:
         order = sorted_classes(domain)[0]
