@@ -316,7 +316,7 @@ def _rival(
         return f"{settings}; dp-accounting {version('dp-accounting')}"
 
     learn = _each_epsilon(lambda task, epsilon: make(epsilon, task.data.domain, DELTA))
-    return Contender(f"{title} (δ = {DELTA:g})", learn, takes, release, RIVAL_EPSILONS, RIVAL_REPEATS)
+    return Contender(f"{title} (δ = 1e-6)", learn, takes, release, RIVAL_EPSILONS, RIVAL_REPEATS)
 
 
 def _descent(title: str, recipes: tuple[rivals.Recipe, ...]) -> Contender:
@@ -360,7 +360,7 @@ CONTENDERS = {
         REPEATS_AT_LIMIT,
     ),
     "boosting-s-bdt": Contender(
-        f"diprime boosting, defaults (δ = {S_BDT_DELTA:g})",
+        "diprime boosting, defaults (δ = 5e-8)",
         _each_epsilon(_boosting_beside_s_bdt),
         lambda data: data.name in NOT_IN_PAPER,
         BOOSTING_FITS,

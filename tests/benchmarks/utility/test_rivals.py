@@ -136,7 +136,7 @@ def test_adassp_adds_a_third_of_the_budget_to_each_release(monkeypatch):
         return (np.zeros(2),)
 
     monkeypatch.setattr(np.linalg, "lstsq", solve)
-    for _ in range(2000):
+    for _ in range(1000):
         AdaSSP(1.0, domain, DELTA).fit(pd.DataFrame({"x": np.zeros(10)}), np.full(10, 0.5))
     noise = math.sqrt(3) * gaussian_noise(1.0, DELTA)
     # A row has a square of at most 2, and times a number of at most ½ a norm of at most √½.
