@@ -35,6 +35,14 @@ FLIGHT_COLUMNS = {
     "AirTime": "air_time",
     "Distance": "distance",
 }
+ADULT_COLUMNS = [
+    *("age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship"),
+    *("race", "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country", "income"),
+]
+ABALONE_COLUMNS = [
+    *("Sex", "Length", "Diameter", "Height"),
+    *("Whole_weight", "Shucked_weight", "Viscera_weight", "Shell_weight", "Rings"),
+]
 CREDIT_COLUMNS = [
     *("LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE"),
     *("PAY_0", "PAY_2", "PAY_3", "PAY_4", "PAY_5", "PAY_6"),
@@ -137,6 +145,19 @@ def puc(fetch: Fetch) -> pd.DataFrame:
     return table
 
 
+def adult(fetch: Fetch) -> pd.DataFrame:
+    """Return the rows of adult.data, followed by those of adult.test."""
+    archive = fetch(f"{UCI}/2/adult.zip")
+    options = {"header": None, "names": ADULT_COLUMNS, "skipinitialspace": True, "keep_default_na": False}
+    test = _csv(_member(archive, "adult.test"), skiprows=1, **options)  # its first line is a comment
+    test["income"] = test["income"].str.rstrip(".")
+    return pd.concat([_csv(_member(archive, "adult.data"), **options), test], ignore_index=True)
+
+
+def abalone(fetch: Fetch) -> pd.DataFrame:
+    return _csv(_member(fetch(f"{UCI}/1/abalone.zip"), "abalone.data"), header=None, names=ABALONE_COLUMNS)
+
+
 @dataclass(frozen=True)
 class Source:
     """Origin of a table.
@@ -167,4 +188,6 @@ SOURCES = {
     "robot": Source("robot_wall.parquet", "archive.ics.uci.edu/dataset/194", robot),
     "higgs": Source("higgs.parquet", "openml.org/d/23512", higgs),
     "puc": Source("har_puc.parquet", "groupware.les.inf.puc-rio.br/har", puc),
+    "adult": Source("adult.parquet", "archive.ics.uci.edu/dataset/2", adult),
+    "abalone": Source("abalone.parquet", "archive.ics.uci.edu/dataset/1", abalone),
 }

@@ -13,7 +13,7 @@ import argparse
 import os
 import time
 
-from benchmarks.data import MULTICLASS, NAMES, load
+from benchmarks.data import ALL_NAMES, load
 from benchmarks.paths import FIGURES, RESULTS
 from benchmarks.utility.contenders import CONTENDERS, old_python
 from benchmarks.utility.figure import draw, draw_summary
@@ -29,7 +29,7 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         prog="python -m benchmarks.utility",
     )
-    names = [*NAMES, *MULTICLASS]
+    names = list(ALL_NAMES)
     parser.add_argument("--methods", nargs="+", choices=list(CONTENDERS), default=list(CONTENDERS), metavar="METHOD")
     parser.add_argument("--sets", nargs="+", choices=names, default=names, metavar="SET")
     parser.add_argument("--data", help="the directory of Parquet files (default: see benchmarks.data)")

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.data import Dataset
+from benchmarks.data import NOT_IN_PAPER, Dataset
 from benchmarks.paths import CACHE
+from benchmarks.utility import rivals
 from benchmarks.utility.fingerprint import fingerprint
 from diprime import (
     Categorical,
@@ -45,6 +46,14 @@ REPEATS_AT_LIMIT = 60
 REPEATS_OF_BOOSTING_AT_LIMIT = 20  # its fits take longer there; as many as the forest on small data
 SMALL_DATA = 10_000  # rows
 DELTA = 1e-6  # of the methods that need one
+RIVAL_EPSILONS = (0.1, 0.2, 0.5, 1.0, 4.0)
+RIVAL_REPEATS = 5
+# What S-BDT's authors published: the test score by epsilon. See the report for its source and protocol.
+S_BDT = {
+    "adult": {0.01: 0.787, 0.03: 0.849, 0.1: 0.876, 0.5: 0.893},  # AUC
+    "abalone": {0.05: 2.92, 0.1: 2.75, 0.2: 2.66, 0.3: 2.62, 0.5: 2.58},  # root of the mean squared error, in rings
+}
+S_BDT_DELTA = 5e-8
 RANKED = ("higgs", "credit")  # where boosting is compared with what is possible without privacy
 N_TREES_OF_PAPER = 10
 SPLIT_SHARE_OF_PAPER = 0.5
@@ -147,9 +156,9 @@ def _forest_of(epsilon: float, domain: Domain, task: str, **settings: Any) -> An
     return estimator(epsilon, domain, n_jobs=1, **settings)
 
 
-def _boosting_of(epsilon: float, domain: Domain, task: str) -> Any:
+def _boosting_of(epsilon: float, domain: Domain, task: str, delta: float = DELTA) -> Any:
     estimator = DiPriMeBoostingRegressor if task == "regression" else DiPriMeBoostingClassifier
-    return estimator(epsilon, domain, delta=DELTA, n_jobs=1)
+    return estimator(epsilon, domain, delta=delta, n_jobs=1)
 
 
 def _diprime(task: Task, epsilon: float) -> Any:
@@ -158,6 +167,10 @@ def _diprime(task: Task, epsilon: float) -> Any:
 
 def _boosting(task: Task, epsilon: float) -> Any:
     return _boosting_of(epsilon, task.data.domain, task.data.task)
+
+
+def _boosting_beside_s_bdt(task: Task, epsilon: float) -> Any:
+    return _boosting_of(epsilon, task.data.domain, task.data.task, S_BDT_DELTA)
 
 
 def _depth(n_rows: int, leaf: int) -> int:
@@ -291,6 +304,31 @@ def _scikit_learn() -> str:
     return f"scikit-learn {version('scikit-learn')}"
 
 
+def _rival(
+    title: str,
+    make: Callable[[float, Domain, float], Any],
+    settings: str = "no settings",
+    takes: Callable[[Dataset], bool] = lambda data: True,
+) -> Contender:
+    """Return a contender of :mod:`benchmarks.utility.rivals`."""
+
+    def release() -> str:
+        return f"{settings}; dp-accounting {version('dp-accounting')}"
+
+    learn = _each_epsilon(lambda task, epsilon: make(epsilon, task.data.domain, DELTA))
+    return Contender(f"{title} (δ = 1e-6)", learn, takes, release, RIVAL_EPSILONS, RIVAL_REPEATS)
+
+
+def _descent(title: str, recipes: tuple[rivals.Recipe, ...]) -> Contender:
+    """Return a contender that learns by gradient descent, with one recipe for classes and perhaps one for numbers."""
+    return _rival(
+        title,
+        lambda epsilon, domain, delta: rivals.descent(epsilon, domain, delta, recipes),
+        " / ".join(map(str, recipes)),
+        lambda data: data.task == "classification" or len(recipes) > 1,
+    )
+
+
 FOREST_FITS, BOOSTING_FITS = _fits(_forest_of), _fits(_boosting_of)
 
 CONTENDERS = {
@@ -321,6 +359,13 @@ CONTENDERS = {
         REPEATS_OF_BOOSTING_AT_LIMIT,
         REPEATS_AT_LIMIT,
     ),
+    "boosting-s-bdt": Contender(
+        "diprime boosting, defaults (δ = 5e-8)",
+        _each_epsilon(_boosting_beside_s_bdt),
+        lambda data: data.name in NOT_IN_PAPER,
+        BOOSTING_FITS,
+        tuple(sorted({epsilon for published in S_BDT.values() for epsilon in published})),
+    ),
     "dp-ebm": Contender(
         "DP-EBM (δ = 1e-6)",
         _each_epsilon(_ebm),
@@ -343,6 +388,10 @@ CONTENDERS = {
         lambda data: data.task == "classification",
         lambda: ", ".join(OLD_ENVIRONMENT),
     ),
+    "dp-sgd-linear": _descent("DP-SGD, linear model", rivals.SGD_LINEAR),
+    "dp-sgd-network": _descent("DP-SGD, network", rivals.SGD_NETWORK),
+    "dp-gd-linear": _descent("noisy gradient descent, linear model", (rivals.FULL_BATCH,)),
+    "adassp": _rival("AdaSSP", rivals.AdaSSP, takes=lambda data: data.task == "regression"),
     "forest": Contender(
         "random forest, not private",
         _forest,

@@ -70,10 +70,12 @@ class Scores:
         """Return the number of splits that a contender is measured on."""
         return CONTENDERS[contender].repeats_on(self.facts[name].n_rows)
 
-    def mean(self, contender: str, name: str, epsilon: float, metric: str | None = None) -> float:
-        """Return the mean score; NaN unless all repeats have been measured."""
+    def mean(
+        self, contender: str, name: str, epsilon: float, metric: str | None = None, splits: int | None = None
+    ) -> float:
+        """Return the mean score, of the first splits only if given; NaN unless all repeats have been measured."""
         scores = self.all(contender, name, epsilon, metric)
-        return float(scores.mean()) if len(scores) >= self.repeats(contender, name) else math.nan
+        return float(scores[:splits].mean()) if len(scores) >= self.repeats(contender, name) else math.nan
 
     def errors(self, contender: str, name: str, epsilon: float) -> npt.NDArray[np.float64]:
         """Return the mean squared error, or the error rate, of each repeat."""
@@ -89,12 +91,15 @@ class Scores:
         """Return 1 if a contender is ahead of a peer on the same splits, -1 if it is behind, 0 if it is level.
 
         None if scores are missing. A two-sided paired t test at 5 % decides, with the standard error of splits that
-        share rows.
+        share rows. If one has more splits than the other, the test uses those of both.
         """
         ours, theirs = (self.all(c, name, epsilon, metric) for c in (contender, peer))
-        if min(len(ours), len(theirs)) < self.repeats(contender, name) or len(ours) != len(theirs):
+        if len(ours) < self.repeats(contender, name) or len(theirs) < self.repeats(peer, name):
             return None
-        gains = theirs - ours if metric == "mse" else ours - theirs
+        n_common = min(len(ours), len(theirs))
+        gains = ours[:n_common] - theirs[:n_common]
+        if metric == "mse":
+            gains = -gains
         limit = stats.t.ppf(0.975, len(gains) - 1) * standard_error(gains)
         return int(np.sign(gains.mean())) if abs(gains.mean()) > limit else 0
 

@@ -20,6 +20,9 @@ PROTOCOL = {
     "credit": (30_000, 23, 3, 0.2212),
     "robot": (5_456, 24, 0, 0.4041),
     "puc": (98_001, 16, 4, 0.4834),
+    # Not in the paper.
+    "adult": (30_162, 13, 8, 0.2489),
+    "abalone": (4_177, 8, 1, 0.01326),
 }
 
 
@@ -52,6 +55,19 @@ def test_a_download_is_kept(empty, tmp_path):
     assert (first.X.shape, first.y.tolist()) == ((2, 4), [0, 1])
     pd.testing.assert_frame_equal(first.X, second.X)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["banknote.parquet"]
+
+
+def test_adult_has_the_complete_training_rows(empty, tmp_path, monkeypatch):
+    texts = "{0}, Private, 7, HS-grad, {0}, Divorced, Sales, Wife, White, Male, {0}, {0}, {0}, {1}\n"
+    training = texts.format(1, "Cuba, >50K") + texts.format(2, "?, <=50K") + texts.format(3, "Peru, <=50K")
+    files = {"adult.data": training, "adult.test": "|1x3 Cross validator\n" + texts.format(4, "Iran, >50K.")}
+    monkeypatch.setattr("benchmarks.data.ADULT_TRAINING_ROWS", 3)
+    data = load("adult", empty, cache=tmp_path / "cache", fetch=lambda url: zipped(**files))
+    assert data.X["native_country"].tolist() == ["Cuba", "Peru"]
+    assert data.y.tolist() == [1, 0]
+    assert "fnlwgt" not in data.X
+    table = pd.read_parquet(tmp_path / "cache" / "adult.parquet")
+    assert (table.shape, table["income"].tolist()[-1]) == ((4, 15), ">50K")
 
 
 def test_data_directory_takes_precedence(empty, tmp_path):

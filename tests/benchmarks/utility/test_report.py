@@ -5,10 +5,10 @@ import math
 import pytest
 from scipy import stats
 
-from benchmarks.data import MULTICLASS, NAMES
+from benchmarks.data import ALL_NAMES, MULTICLASS, NAMES
 from benchmarks.paper.published import best_private
-from benchmarks.utility.boosting_report import TARGETS
-from benchmarks.utility.contenders import CONTENDERS, LIMIT, OUR_EPSILONS
+from benchmarks.utility.boosting_report import TARGETS, of_rivals
+from benchmarks.utility.contenders import CONTENDERS, LIMIT, OUR_EPSILONS, RIVAL_EPSILONS
 from benchmarks.utility.report import report
 from benchmarks.utility.results import Key, Results
 from benchmarks.utility.scores import Facts, Scores, standard_error
@@ -19,8 +19,9 @@ N_BARS = 23
 
 def facts():
     return [
-        Facts(name, name, "mse" if name in REGRESSION else "accuracy", 10.0 if name in REGRESSION else 2.0, 100, 5, "")
-        for name in (*NAMES, *MULTICLASS)
+        Facts(name, name, "mse" if number else "accuracy", 10.0 if number else 2.0, 100, 5, "")
+        for name in ALL_NAMES
+        for number in [name in (*REGRESSION, "abalone")]
     ]
 
 
@@ -133,6 +134,46 @@ def test_differences_within_chance_are_ties(good):
     cells = [line.split(" | ")[4] for line in text.splitlines() if line.startswith(("| banknote", "| ahead"))]
     assert "**" not in cells[0]
     assert cells[1] == "4 / 1 / 0"
+
+
+def test_rivals_are_compared_on_the_splits_of_all(good):
+    """Boosting has ten splits and rivals have five; what happens on the other five does not count."""
+    for epsilon in RIVAL_EPSILONS:
+        for repeat in range(10):
+            far = {"accuracy": 0.5, "auc": 0.5}
+            good.put(Key("boosting", "credit", epsilon), "r", repeat, far if repeat >= 5 else {**far, "auc": 0.8})
+        for repeat in range(5):
+            score = 0.7 + 0.01 * math.sin(7 * repeat)
+            good.put(Key("dp-sgd-linear", "credit", epsilon), "r", repeat, {"accuracy": 0.5, "auc": score})
+            level = 0.8 + (epsilon == 0.1) * 0.01 * math.sin(5 * repeat)
+            good.put(Key("dp-gd-linear", "credit", epsilon), "r", repeat, {"accuracy": 0.5, "auc": level})
+    scores = Scores(good, {f.name: f for f in facts()})
+    assert scores.lead("boosting", "dp-sgd-linear", "credit", 0.2, "auc") == 1
+    assert scores.lead("dp-sgd-linear", "boosting", "credit", 0.2, "auc") == -1
+    assert scores.lead("boosting", "dp-sgd-network", "credit", 0.2, "auc") is None
+    text = of_rivals(scores)[1]
+    [line] = [line for line in text.splitlines() if line.startswith("| credit |")]
+    cells = [[part.strip() for part in cell.split(" / ")] for cell in line.strip("| ").split(" | ")[1:]]
+    assert len(cells) == len(RIVAL_EPSILONS)
+    for ours, linear, network, full in cells:
+        assert ours == "**0.8000**"
+        assert not linear.startswith("**")
+        assert network == "–"
+        assert full.startswith("**")
+
+
+def test_published_scores_of_s_bdt_stand_beside_ours_in_their_unit(good):
+    for epsilon in CONTENDERS["boosting-s-bdt"].epsilons:
+        for repeat in range(CONTENDERS["boosting-s-bdt"].repeats):
+            good.put(Key("boosting-s-bdt", "abalone", epsilon), "r", repeat, {"mse": (2.5 / 28) ** 2})
+    lines = of_rivals(Scores(good, {f.name: f for f in facts()}))[1].split("## Published")[1].splitlines()
+    rows = [line.strip("|").split("|") for line in lines if line.startswith("| a")]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["adult, AUC: S-BDT", "0.787", "0.849", "", "0.876", "", "", "0.893"],
+        ["adult, AUC: diprime boosting", "–", "–", "", "–", "", "", "–"],
+        ["abalone, RMSE: S-BDT", "", "", "2.92", "2.75", "2.66", "2.62", "2.58"],
+        ["abalone, RMSE: diprime boosting", "", "", *["2.50"] * 5],
+    ]
 
 
 def test_standard_error_of_overlapping_splits_is_corrected():
