@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from diprime import Categorical, DiPriMeBoostingClassifier, DiPriMeBoostingRegressor, Domain, Numeric
-from diprime.boosting import defaults, train
+from diprime.boosting import curves, defaults, train
 from diprime.boosting.curves import CurveFit
 from diprime.kernels.constants import N_CODES
 from diprime.model.effects import first_codes
@@ -192,6 +192,24 @@ def test_weights_move_to_features_with_large_curves(curve_fits, no_rounds):
     assert np.delete(norms, 3).min() > 0.01 * norms[3], "every feature keeps a part"
 
 
+@pytest.mark.parametrize(("score", "kept"), [(9.0, 1.0), (4.0, 1.0), (2.0, 0.5), (0.0, 0.0), (-3.0, 0.0)])
+@pytest.mark.parametrize("task", TASKS)
+def test_curves_of_classes_shrink_without_evidence_and_their_noise_with_them(
+    task, score, kept, curve_fits, no_rounds, monkeypatch
+):
+    models, parts = [], []
+    for of_fit in (float("inf"), score):
+        monkeypatch.setattr(curves, "evidence", lambda *arguments, of_fit=of_fit: of_fit)
+        models.append(boost(task, *make(task, 1500), epsilon=5.0, random_state=0))
+        parts.append(models[-1].forest_.steps.curve_noise)
+    kept = 1.0 if task == "regression" else kept
+    whole, shrunk = (model.forest_ for model in models)
+    assert np.abs(shrunk.values - kept * whole.values).max() < 1e-5
+    for first, second in zip(*parts, strict=True):
+        assert second == pytest.approx(kept * first)
+    assert np.array_equal(shrunk.code_weights, whole.code_weights)
+
+
 # -- the same curves --------------------------------------------------------------------------------------------------
 
 
@@ -226,7 +244,7 @@ def test_constant_is_below_the_stated_information(task, signal, is_constant, mon
 def test_curve_separates_all_codes_with_the_values_of_training(curve_fits, no_rounds):
     X, y = make("regression", 2000)
     model = boost("regression", X, y, epsilon=5.0, random_state=0)
-    grid, (low, high) = curve_fits[0].result(), model.domain_.output_range
+    (grid, _), (low, high) = curve_fits[0].result(), model.domain_.output_range
     for term in model.forest_.effects.terms:
         (j,), (segments,) = term.features, term.segments
         place = int(np.flatnonzero(grid.features == j)[0])
