@@ -267,7 +267,9 @@ class CurveGrid:
     def shorten(self, gradients: Sums, squares: Sums) -> Sums:
         """Return gradients, shortened so that their norm times that of the record's vector is at most `CLIP` units."""
         longer = np.maximum(squares, self.unit**2)
-        shortened = (gradients * (self.unit / np.sqrt(longer))).astype(np.int64)  # rounded towards zero
-        # A floating-point quotient can be too large by one. The integers here are below 2^20 · 2^31.
-        shortened -= np.sign(shortened) * (shortened**2 * longer > gradients**2 * self.unit**2)
-        return np.asarray(shortened)
+        sizes = (np.abs(gradients) * (self.unit / np.sqrt(longer))).astype(np.int64)  # rounded down
+        # A floating-point quotient can be wrong by one. The integers here are below 2^21 · 2^31.
+        squared = gradients**2 * self.unit**2
+        sizes += (sizes + 1) ** 2 * longer <= squared
+        sizes -= sizes**2 * longer > squared
+        return np.asarray(np.sign(gradients) * sizes)

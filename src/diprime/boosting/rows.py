@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -76,9 +77,14 @@ class BeginScores:
         scores, cells = memory.empty((n, self.n_scores), np.int32), memory.empty((n,), np.uint8)
         _read_columns(state, kept, columns, threads)
         weights = None if used.weights is None else used.weights[kept]
-        check_room()
+        check_room(_curve_bytes(len(columns), self.n_scores, threads.n))
         no_sums = np.zeros((0, 0), dtype=np.int64)
         return BoostingRows(columns, targets, weights, memory, scores, cells, no_sums)
+
+
+def _curve_bytes(n_features: int, n_scores: int, n_threads: int) -> int:
+    """Return the memory for curves: sums of each thread, about eight tables like them, and basis functions."""
+    return N_CODES * n_features * (8 * n_scores * (n_threads + 8) + 128)
 
 
 def _read_columns(
@@ -147,10 +153,11 @@ class CurveSumsQuery:
         """Return the sums, shape (n_features, 256, n_scores)."""
         grid, gradients = self.grid, self.gradients
         n_scores = gradients.n_scores
-        parts: list[Sums] = []
+        total = np.zeros((len(grid.features), N_CODES, n_scores), dtype=np.int64)
+        adding = Lock()
 
         def add(begin: int, end: int) -> None:
-            sums = np.zeros((len(grid.features), N_CODES, n_scores), dtype=np.int64)
+            sums = np.zeros_like(total)
             vectors = np.empty((CURVE_BLOCK_ROWS, gradients.n_columns), dtype=np.int64)
             for first in range(begin, end, CURVE_BLOCK_ROWS):
                 last = min(first + CURVE_BLOCK_ROWS, end)
@@ -161,10 +168,11 @@ class CurveSumsQuery:
                 if state.weights is not None:
                     shortened *= state.weights[first:last, None]
                 boosting.add_to_codes(state.columns, grid.features, shortened, first, last, sums)
-            parts.append(sums)
+            with adding:
+                np.add(total, sums, out=total)
 
         threads.run(add, len(state.targets), at_least=_MIN_SHARD_ROWS)
-        return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
+        return total
 
 
 @dataclass(frozen=True)
@@ -175,8 +183,9 @@ class StartScores:
 
     def __call__(self, state: BoostingRows, threads: Threads) -> BoostingRows:
         """Set the scores, and put all records into one cell."""
-        for block in blocks_of(len(state.targets)):
-            state.scores[block] = self.grid.look_up(state.columns, block.start, block.stop)[0]
+        for begin in range(0, len(state.targets), CURVE_BLOCK_ROWS):
+            end = min(begin + CURVE_BLOCK_ROWS, len(state.targets))
+            state.scores[begin:end] = self.grid.look_up(state.columns, begin, end)[0]
         state.cells[:] = 0
         return state
 

@@ -7,6 +7,7 @@ words in the same order, so every sample has exactly its distribution. gaussian.
 from __future__ import annotations
 
 import math
+import operator
 from fractions import Fraction
 
 import numpy as np
@@ -174,7 +175,7 @@ def rounded_gaussian(
     """
     check_receipt(receipt)
     bound = Bound(BoundKind.SQUARED_L2, squared_sensitivity)
-    mu_squared = receipt.use_gaussian(Mechanism.ROUNDED_GAUSSIAN, times * share, bound=bound).mu_squared
+    mu_squared = receipt.use_gaussian(Mechanism.ROUNDED_GAUSSIAN, operator.index(times) * share, bound=bound).mu_squared
     if len(streams) != len(values):  # the kernel checks no bounds
         raise ValueError("There must be one stream for each row of values.")
     if mu_squared == math.inf:
