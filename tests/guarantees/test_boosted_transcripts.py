@@ -118,7 +118,7 @@ def test_model_contains_only_charged_releases(task):
             nearest[kind] = max(nearest.get(kind, 0), near)
     assert nearest.keys() == releases_of(task)
     if task != "one":  # whose gradients are zero
-        assert nearest.pop(ROUNDS) > 0.5
+        assert nearest.pop(ROUNDS) > 0.3
         assert min(nearest.values()) > 0.95, "or the bound was not put to the test"
 
 
@@ -257,9 +257,11 @@ def test_step_from_exact_sums_is_detected(task, query, monkeypatch):
         released = release(budget, sums, *arguments)
         return np.asarray(sums, dtype=float) if last[-1] == query else released
 
-    assert not differ_or_ask_differently(task, **LITTLE_NOISE)
+    # With more information, the start of classes needs no release of its own.
+    parameters = {"epsilon": Fraction(2000)} if query == "code_sums" else LITTLE_NOISE
+    assert not differ_or_ask_differently(task, **parameters)
     monkeypatch.setattr(DividedBudget, "release", exact)
-    assert differ_or_ask_differently(task, **LITTLE_NOISE)
+    assert differ_or_ask_differently(task, **parameters)
 
 
 def test_clipping_bound_from_exact_residuals_is_detected(monkeypatch):

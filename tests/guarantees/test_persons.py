@@ -107,7 +107,7 @@ def test_boosted_model_costs_a_person_exactly_the_charges(task):
             nearest[kind] = max(nearest.get(kind, 0), near)
     assert nearest.keys() == boosted.releases_of(task)
     if task != "one":
-        assert nearest.pop(boosted.ROUNDS) > 0.5
+        assert nearest.pop(boosted.ROUNDS) > 0.3
         assert min(nearest.values()) > 0.9, "or the bound was not put to the test"
 
 
