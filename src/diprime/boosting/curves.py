@@ -382,12 +382,18 @@ class CurveFit:
         sensitivity = (CLIP * self._budget.basis_unit) ** 2
         unit = self._budget.basis_unit * self.gradients.unit
         released = self._budget.release(flat, sensitivity, share) / unit
+        noise = self._budget.noise(sensitivity, share) / unit
+        n_scores = self.gradients.n_scores
+        if n_scores > 1:  # adding the same number to all scores does not change probabilities
+            of_scores = released.reshape(-1, n_scores)
+            released = (of_scores - of_scores.mean(axis=1, keepdims=True)).ravel()
+            noise *= math.sqrt(1 - 1 / n_scores)
         begin = 0
         for part in (self._constant, *self._blocks):
             size = part.coefficients.size
             part.move(released[begin : begin + size], rate)
             begin += size
-        return self._budget.noise(sensitivity, share) / unit
+        return noise
 
     @property
     def n_steps(self) -> int:
@@ -424,9 +430,9 @@ class CurveFit:
         if self._is_regression:
             clip = self.gradients.score_unit / self._unit
             return (1 - defaults.clipped_share(self._signal)) / clip, defaults.SPREAD_OF_RESIDUALS**2
-        if self.gradients.n_scores > 1:
-            weight = defaults.weight_of_record(self.gradients.n_scores, "classification")
-            return weight, weight
+        n = self.gradients.n_scores
+        if n > 1:  # gradients of classes with equal shares, which are shortened to 1/2
+            return (1 - 1 / (n - 1)) / (2 * n * math.sqrt(1 - 1 / n)), 1 / (4 * n)
         # The scores of two classes are treated as normal numbers.
         points, weights = np.polynomial.hermite_e.hermegauss(20)
         start = float(self._start[0] / self._unit + self._constant.coefficients[0])

@@ -66,7 +66,10 @@ class Gradients(Protocol):
 
     @property
     def squared_sensitivity(self) -> int:
-        """Upper bound on the squared L2 norm of a vector. The norm of the gradients alone is at most `CLIP`."""
+        """Upper bound on the squared L2 norm of a vector.
+
+        The norm of the gradients alone is at most `CLIP`, unless they are for rounds only.
+        """
 
     def write(self, scores: Scores, targets: Targets, begin: int, end: int, vectors: Sums) -> None:
         """Write the vectors of the records from ``begin`` to ``end`` into the rows of ``vectors``."""
@@ -116,13 +119,23 @@ def _largest_squared_norm() -> int:
 
 @dataclass(frozen=True)
 class SoftmaxGradients:
-    """Several classes: [class] - p, shortened to a norm of at most 1/2, and p·(1 - p) for each class."""
+    """Several classes: [class] - p, shortened to a norm of at most ``clip``, and p·(1 - p) for each class.
+
+    Shortened gradients need less noise, so curves use them. Predictions then differ somewhat from the true shares of
+    the classes, so rounds do not.
+    """
 
     n_classes: int
+    clip: int = CLIP  # in units; the norm is never larger than √2
 
     unit: ClassVar[float] = float(UNIT)
     weight_unit: ClassVar[float] = float(UNIT)
     score_unit: ClassVar[float] = float(1 << SCORE_BITS)
+
+    @property
+    def unshortened(self) -> SoftmaxGradients:
+        """The same gradients without a limit below their largest norm."""
+        return SoftmaxGradients(self.n_classes, 2 * UNIT)
 
     @property
     def n_scores(self) -> int:
@@ -136,12 +149,12 @@ class SoftmaxGradients:
 
     @property
     def squared_sensitivity(self) -> int:
-        """Upper bound on the squared norm: 1/4 for the gradients and 4/27 for the Hessians, in squared units."""
-        return CLIP**2 + 4 * UNIT**2 // 27
+        """Upper bound on the squared norm of the gradients, and 4/27 for the Hessians, in squared units."""
+        return min(self.clip**2, 2 * UNIT**2) + 4 * UNIT**2 // 27
 
     def write(self, scores: Scores, targets: Targets, begin: int, end: int, vectors: Sums) -> None:
         """Write the vectors of the records from ``begin`` to ``end`` into the rows of ``vectors``."""
-        boosting.softmax(scores, targets, _exp_table(), _TABLE_SHIFT, UNIT_BITS, begin, end, vectors)
+        boosting.softmax(scores, targets, _exp_table(), _TABLE_SHIFT, UNIT_BITS, self.clip, begin, end, vectors)
 
 
 @cache

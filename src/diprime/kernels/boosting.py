@@ -81,6 +81,7 @@ def softmax(
     table: cython.const[cython.int][::1],
     shift: cython.int,
     unit_bits: cython.int,
+    clip: cython.longlong,
     begin: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     vectors: cython.longlong[:, ::1],
@@ -89,7 +90,7 @@ def softmax(
 
     ``table[d >> shift]`` is exp(-d), times ``table[0]`` <= 2^20, for the distance d of a score from the largest score;
     beyond the end of the table it is zero. Each class has a share p of the unit, rounded down, so the shares add up to
-    at most one unit. The gradient is unit·[class] - p, shortened to a norm of at most half a unit. The Hessian is
+    at most one unit. The gradient is unit·[class] - p, shortened to a norm of at most ``clip``. The Hessian is
     p·(unit - p)/unit, rounded down, or zero for all classes if its squared norm would exceed 4/27 of a squared unit.
     """
     i: cython.Py_ssize_t
@@ -131,16 +132,16 @@ def softmax(
                 value = (share * (unit - share)) >> unit_bits
                 norm_of_hessian += value * value
                 vectors[i - begin, n + k] = value
-            if 4 * norm > unit * unit:
+            if norm > clip * clip:
                 root = cython.cast(cython.longlong, cython.cast(cython.double, norm) ** 0.5)
                 while root * root < norm:  # rounded up, whatever the floating-point root is
                     root += 1
                 for k in range(n):
                     value = vectors[i - begin, k]
                     if value >= 0:
-                        vectors[i - begin, k] = ((unit >> 1) * value) // root
+                        vectors[i - begin, k] = (clip * value) // root
                     else:
-                        vectors[i - begin, k] = -(((unit >> 1) * -value) // root)
+                        vectors[i - begin, k] = -((clip * -value) // root)
             if 27 * norm_of_hessian > 4 * unit * unit:
                 for k in range(n):
                     vectors[i - begin, n + k] = 0
