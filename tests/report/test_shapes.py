@@ -84,13 +84,13 @@ def test_steps_and_bands_are_at_the_edges_and_values_of_the_shape(target):
     density, *bands = areas
     assert density["class"] == "density"
     assert [band["class"] for band in bands] == [f"fill-{k}" for k in range(len(shape.targets)) for _ in range(2)]
+    scale = (drawings.STEPS_HEIGHT - 2 * drawings.MARGIN) / (high - low)
     for k in range(len(shape.targets)):
-        assert {path["class"] for path in paths[2 * k : 2 * k + 2]} == {f"steps stroke-{k}"}
-        steps = [re.findall(r"[HV][\d.]+", path["d"]) for path in paths[2 * k : 2 * k + 2]]
-        ends = [float(step[1:]) for of_path in steps for step in of_path if step[0] == "H"]
+        of_target = paths[2 * k : 2 * k + 2]
+        assert {path["class"] for path in of_target} == {f"steps stroke-{k}"}
+        ends = [float(step) for path in of_target for step in re.findall(r"H([\d.]+)", path["d"])]
         assert ends == pytest.approx(across[1:], abs=0.01)
-        scale = (drawings.STEPS_HEIGHT - 2 * drawings.MARGIN) / (high - low)
-        for path, band, place in zip(paths[2 * k :], bands[2 * k : 2 * k + 2], PLACES, strict=False):
+        for path, band, place in zip(of_target, bands[2 * k : 2 * k + 2], PLACES, strict=True):
             values, noise = shape.values[place, k], 2 * shape.noise[place, k]
             above, below = band["d"].split("L")
             for outline, expected in ((path["d"], values), (above, values + noise), (below, (values - noise)[::-1])):
