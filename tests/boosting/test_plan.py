@@ -78,7 +78,7 @@ def check_small_budget(task, epsilon, k, n_rounds):
     domain = DOMAINS[task]
     asked = settings_of(epsilon, Fraction(1, 10**12), n_rounds, k)
     weight = domain.layout.of_persons(k).person_weight
-    largest = max(gradients_of(domain.layout).squared_sensitivity, domain.layout.units**2)
+    largest = max(gradients_of(domain.layout).for_rounds.squared_sensitivity, domain.layout.units**2)
     try:
         plan = BoostingPlan.make(asked, domain)
     except ValueError:

@@ -105,7 +105,7 @@ def test_gradients_of_two_classes_are_those_of_the_nearest_row_of_the_table(seed
 # -- several classes --------------------------------------------------------------------------------------------------
 
 
-def softmax_by_record(own, target, table):
+def softmax_by_record(own, target, table, clip):
     """Return the gradient and the Hessian of a record in exact integers."""
     places = [(max(own) - score) >> SHIFT for score in own]
     exps = [int(table[place]) if place < len(table) else 0 for place in places]
@@ -113,26 +113,27 @@ def softmax_by_record(own, target, table):
     shares = [exp * inverse >> (42 - UNIT_BITS) for exp in exps]
     gradient = [UNIT * (k == target) - share for k, share in enumerate(shares)]
     norm = sum(value**2 for value in gradient)
-    if 4 * norm > UNIT**2:
+    if norm > clip**2:
         root = math.isqrt(norm - 1) + 1
-        gradient = [(UNIT // 2 * abs(value) // root) * (1 if value >= 0 else -1) for value in gradient]
+        gradient = [(clip * abs(value) // root) * (1 if value >= 0 else -1) for value in gradient]
     hessian = [share * (UNIT - share) >> UNIT_BITS for share in shares]
     if 27 * sum(value**2 for value in hessian) > 4 * UNIT**2:
         hessian = [0] * len(own)
     return gradient + hessian
 
 
-@given(seeds, sizes, st.integers(1, 7), st.integers(1, 4000))
+@given(seeds, sizes, st.integers(1, 7), st.integers(1, 4000), st.sampled_from([1, 700, UNIT // 2, 2 * UNIT]))
 @settings(deadline=None, max_examples=60)
-def test_gradients_of_several_classes_are_those_of_plain_integers(seed, n, n_classes, length):
+def test_gradients_of_several_classes_are_those_of_plain_integers(seed, n, n_classes, length, clip):
     rng = np.random.default_rng(seed)
     scores, targets = draw_scores(rng, n, n_classes), rng.integers(0, n_classes, n).astype(np.uint16)
     table = np.rint(2.0**20 * np.exp(-np.arange(length) / 256)).astype(np.int32)
     begin, end = draw_range(rng, n)
-    after, _ = BOTH("softmax", scores, targets, table, SHIFT, UNIT_BITS, begin, end, unwritten(n, 2 * n_classes))
+    vectors = unwritten(n, 2 * n_classes)
+    after, _ = BOTH("softmax", scores, targets, table, SHIFT, UNIT_BITS, clip, begin, end, vectors)
     expected = unwritten(n, 2 * n_classes)
     for i in range(begin, end):
-        expected[i - begin] = softmax_by_record(scores[i].tolist(), targets[i], table)
+        expected[i - begin] = softmax_by_record(scores[i].tolist(), targets[i], table, clip)
     np.testing.assert_array_equal(after[-1], expected)
 
 
@@ -140,8 +141,8 @@ def test_impossible_shares_give_short_gradients_and_no_hessians():
     """A table of exponentials has no negative entry. With one, the first share is two units."""
     scores = np.array([[0, -(1 << SHIFT)]], dtype=np.int32)
     for entry, sign, n_hessians in [(-(2**19), -1, 0), (2**20, 1, 2)]:
-        table = np.array([2**20, entry], dtype=np.int32)
-        after, _ = BOTH("softmax", scores, np.zeros(1, dtype=np.uint16), table, SHIFT, UNIT_BITS, 0, 1, unwritten(1, 4))
+        limits = np.array([2**20, entry], dtype=np.int32), SHIFT, UNIT_BITS, UNIT // 2
+        after, _ = BOTH("softmax", scores, np.zeros(1, dtype=np.uint16), *limits, 0, 1, unwritten(1, 4))
         *gradient, first, second = after[-1][0].tolist()
         assert gradient == [sign * 723, -sign * 723]
         assert [first > 0, second > 0].count(True) == n_hessians
@@ -221,7 +222,7 @@ def test_read_only_arrays_are_accepted():
     assert (vectors == 7).all()
     kernel.residuals(scores, ones, 1, 1, UNIT << 32, 5, 0, n, vectors)
     assert (vectors == [0, 5]).all()
-    kernel.softmax(scores, zeros, read_only(np.full(2, 2**20, dtype=np.int32)), SHIFT, UNIT_BITS, 0, n, vectors)
+    kernel.softmax(scores, zeros, read_only(np.full(2, 2**20, dtype=np.int32)), SHIFT, UNIT_BITS, UNIT, 0, n, vectors)
     assert (vectors == 0).all()
     vectors = read_only(np.full((n, 2), 3))
     kernel.add_to_cells(vectors, cells, 0, n, NO_WEIGHTS, sums)

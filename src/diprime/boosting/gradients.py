@@ -71,6 +71,10 @@ class Gradients(Protocol):
         The norm of the gradients alone is at most `CLIP`, unless they are for rounds only.
         """
 
+    @property
+    def for_rounds(self) -> Gradients:
+        """The gradients for rounds, which may be longer than those for curves."""
+
     def write(self, scores: Scores, targets: Targets, begin: int, end: int, vectors: Sums) -> None:
         """Write the vectors of the records from ``begin`` to ``end`` into the rows of ``vectors``."""
 
@@ -94,6 +98,11 @@ class LogisticGradients:
     def squared_sensitivity(self) -> int:
         """Largest squared norm in the table, for either class."""
         return _largest_squared_norm()
+
+    @property
+    def for_rounds(self) -> LogisticGradients:
+        """The same gradients."""
+        return self
 
     def write(self, scores: Scores, targets: Targets, begin: int, end: int, vectors: Sums) -> None:
         """Write the vectors of the records from ``begin`` to ``end`` into the rows of ``vectors``."""
@@ -133,7 +142,7 @@ class SoftmaxGradients:
     score_unit: ClassVar[float] = float(1 << SCORE_BITS)
 
     @property
-    def unshortened(self) -> SoftmaxGradients:
+    def for_rounds(self) -> SoftmaxGradients:
         """The same gradients without a limit below their largest norm."""
         return SoftmaxGradients(self.n_classes, 2 * UNIT)
 
@@ -190,6 +199,11 @@ class ResidualGradients:
     def squared_sensitivity(self) -> int:
         """Upper bound on the squared norm: the residual is at most `CLIP`, and the count is constant."""
         return CLIP**2 + _COUNT_WEIGHT**2
+
+    @property
+    def for_rounds(self) -> ResidualGradients:
+        """The same gradients."""
+        return self
 
     @property
     def scale(self) -> int:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from diprime.boosting import defaults
 from diprime.boosting.budget import noise_of
-from diprime.boosting.gradients import BASIS_BITS, CLIP, UNIT
+from diprime.boosting.gradients import BASIS_BITS, CLIP, gradients_of
 from diprime.domain import Domain
 from diprime.domain.encoding import TargetLayout
 from diprime.privacy.charges import Bound, BoundKind, Charge, Mechanism, ReleaseKind
@@ -92,7 +92,7 @@ def _grid_charge(layout: TargetLayout, n_features: int, mu_squared: Epsilon) -> 
 def _gradients_charge(layout: TargetLayout, mu_squared: Epsilon, least_share: Fraction) -> Charge:
     """Return the charge of the remaining releases, with sums as fine as the noise of the smallest share permits."""
     composition = "Each step adds a bounded vector per record and uses up a share that released counts determine."
-    largest = max(3 * UNIT**2, layout.units**2)  # bounds the squared norms of all releases from this charge
+    largest = max(gradients_of(layout).for_rounds.squared_sensitivity, layout.units**2)  # of all releases
     for bits in range(BASIS_BITS, -1, -1):
         of_record = (CLIP << bits) ** 2
         if of_record >= largest and mu_squared * least_share * MAX_SIGMA**2 >= of_person(of_record, layout):

@@ -16,7 +16,7 @@ from diprime.boosting.cells import CodeSums, Cut, Grid, cell_tree, release_code_
 from diprime.boosting.clipping import Clipping
 from diprime.boosting.curves import CurveFit
 from diprime.boosting.engine import BoostingEngine
-from diprime.boosting.gradients import RANGE_BITS, SCORE_BITS, SoftmaxGradients, gradients_of
+from diprime.boosting.gradients import RANGE_BITS, SCORE_BITS, gradients_of
 from diprime.boosting.plan import BoostingPlan, BoostingSettings
 from diprime.boosting.rounds import ReleasedRound, Rounds
 from diprime.boosting.start import Counts, combine, release_counts, release_start
@@ -125,10 +125,8 @@ def train_boosting(
         if clipping is not None:
             clipping.measure(scores)
             gradients = clipping.gradients
-        elif isinstance(gradients, SoftmaxGradients):
-            gradients = gradients.unshortened
         runner = Rounds(
-            engine, settings, gradients, Grid(code_sums, domain), fit.net_energies(), budget, signal, n_rows
+            engine, settings, gradients.for_rounds, Grid(code_sums, domain), fit.net_energies(), budget, signal, n_rows
         )
         rounds, totals = runner.run(shares.rounds, source, progress), runner.totals
     budget.close()
