@@ -34,9 +34,10 @@ def noticed(few: npt.NDArray[np.float64], more: npt.NDArray[np.float64], level: 
 def ratio(
     over: npt.NDArray[np.float64], under: npt.NDArray[np.float64], test_to_train: float = TEST_TO_TRAIN
 ) -> tuple[float, float]:
-    """Return the ratio of two mean errors over the same splits, and its standard error (by the delta method)."""
-    if not under.any():
-        return (math.inf if over.any() else 1.0), math.nan
+    """Return the ratio of two mean errors over the same splits, and its standard error (by the delta method).
+
+    The second mean must not be zero.
+    """
     value = over.mean() / under.mean()
     return float(value), standard_error(over - value * under, test_to_train) / float(under.mean())
 
@@ -61,17 +62,19 @@ def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdi
         )
         clear.append(p < level)
         blind.append(max(noticed(errors[a], errors[b], level) for a, b in pairwise(SWEEP)))
-        times, times_error = ratio(*at_limit)
-        far = times > CLOSE_TO_INFINITE
+        far, text = bool(at_limit[0].any()), "no errors at ∞"
+        if at_limit[1].any():
+            times, times_error = ratio(*at_limit)
+            far, text = times > CLOSE_TO_INFINITE, f"{times:.3f} ± {times_error:.2g}"
         near.append(not far)
-        behind += [f"{scores.facts[name].title}: {times:.3f} ± {times_error:.2g}"] if far else []
+        behind += [f"{scores.facts[name].title}: {text}"] if far else []
         rows.append(
             [
                 scores.facts[name].title,
                 *(f"{values.mean():.3g}" for values in (*errors.values(), *at_limit)),
                 f"{by:.2g} ({worst[0]:g} → {worst[1]:g}), p = {p:.2g}" if by > 0 else "none",
                 f"{blind[-1]:.0%}",
-                f"{times:.3f} ± {times_error:.2g}",
+                text,
             ]
         )
     header = ["error at ε =", *(f"{e:g}" for e in SWEEP), f"{LIMIT[0]:g}", "∞"]
@@ -90,7 +93,7 @@ def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdi
             + (f"; exceptions (± standard error): {', '.join(behind)}" if behind else ""),
         ),
     ]
-    text = (
+    section = (
         f"## Effect of a larger ε: {title}\n\n"
         f"The table shows the error (MSE or share of wrong labels) of {title}.\n\n"
         f"* **Clearest rise**: a rise is clear if a one-sided paired t test over the {REPEATS} splits has "
@@ -102,4 +105,4 @@ def more_epsilon(scores: Scores, contender: str, title: str) -> tuple[list[Verdi
         "  More splits are necessary because a single row is a large part of a small error.\n"
         "  The ratio of the two errors has its standard error after ±.\n\n" + table(header, rows)
     )
-    return verdicts, text
+    return verdicts, section
