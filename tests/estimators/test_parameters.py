@@ -78,7 +78,8 @@ def test_model_files_and_reports_hold_the_recorded_parameters(estimator):
     assert list(model._to_content().parameters) == names
     card = render(model).split('id="card"')[1]
     facts = re.findall(r"<dt>(.+?)</dt><dd>(.+?)</dd>", card)
-    assert [name for name, _ in facts] == ["predicts", "trees", "records", "features", "domain", *names]
+    trees = ["curves", "rounds"] if estimator in BOOSTED else ["trees"]
+    assert [name for name, _ in facts] == ["predicts", *trees, "records", "features", "domain", *names]
     assert dict(facts).items() >= {name: str(getattr(model, name)) for name in names}.items()
 
 

@@ -103,6 +103,7 @@ def vectors_of(gradients, scores, targets):
     shares = (exps * (2**42 // exps.sum(axis=1, keepdims=True))) >> (42 - UNIT_BITS)
     own = UNIT * np.eye(gradients.n_classes, dtype=np.int64)[targets] - shares
     norms = (own**2).sum(axis=1).tolist()
-    roots = np.array([math.isqrt(norm - 1) + 1 if norm > CLIP**2 else CLIP for norm in norms], dtype=np.int64)
-    own = np.sign(own) * (CLIP * np.abs(own) // roots.reshape(-1, 1))
+    clip = gradients.clip
+    roots = np.array([math.isqrt(norm - 1) + 1 if norm > clip**2 else clip for norm in norms], dtype=np.int64)
+    own = np.sign(own) * (clip * np.abs(own) // roots.reshape(-1, 1))
     return np.concatenate([own, (shares * (UNIT - shares)) >> UNIT_BITS], axis=1)

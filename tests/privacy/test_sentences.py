@@ -80,14 +80,15 @@ def numbers_of(model, X):
     ledger, is_forest = loaded.privacy_, isinstance(loaded.forest_, Forest)
     noise = charged_noise_variance(ledger, loaded.domain_.layout) if is_forest else loaded.forest_.records_noise
     if not is_forest and not ledger.merged:
-        noise = BoostingShape.of(loaded).round_noise
+        noise = BoostingShape.of(loaded).n_curves
+    has_trees = is_forest or not loaded.forest_.steps.is_curve.all()
     text = re.sub("(?s)<(style|script).*?</.1>|<[^>]*>".replace(".1", chr(92) + "1"), " ", render(loaded))
     return [
         numbers_of_ledger(ledger),
         loaded.predict(X).tolist(),
         sorted(loaded.importances().to_dict()),
         loaded.explain(X[:5]).contributions.tolist(),
-        repr((read_tree(loaded, 0).count_noise, noise)),
+        repr((read_tree(loaded, 0).count_noise if has_trees else None, noise)),
         re.findall("[0-9][0-9.,e-]*", re.sub("[0-9a-f]{64}", "digest", text)),
     ]
 
